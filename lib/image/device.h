@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace e4::image {
+
+/// Random access to the bytes of an image. Offsets and sizes are in bytes.
+/// Not thread-safe unless a subclass says so. Everything that reads or writes
+/// an image, libext2fs included, goes through one of these, so that overlay,
+/// undo and fault injection are layers and not cases.
+class Device {
+ public:
+  virtual ~Device() = default;
+  /// Fills `out` from `offset`; a read past size() is an Error (corrupt).
+  virtual Result<void> read(std::uint64_t offset, std::span<std::byte> out) = 0;
+  virtual Result<void> write(std::uint64_t offset, std::span<const std::byte> data) = 0;
+  /// Returns once everything written before is on stable storage.
+  virtual Result<void> flush() = 0;
+  [[nodiscard]] virtual std::uint64_t size() const = 0;
+  [[nodiscard]] virtual bool writable() const = 0;
+  /// What to call it in messages.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+};
+
+struct FileDeviceOptions {
+  bool writable = false;
+  std::uint64_t offset = 0;    // bytes into the file at which the file system starts
+  bool ignore_mounted = false; // writable only: skip the mounted / in-use refusal
+};
+
+/// Opens a regular file or block device ("PATH?offset=N" is accepted too, as
+/// e2fsck does). Writable opens of block devices are exclusive (O_EXCL), of
+/// files take an advisory lock; both refuse (ErrorKind::busy) while the target
+/// is mounted or swapped on, also through a loop device over it.
+Result<std::unique_ptr<Device>> open_file(const std::string& path, FileDeviceOptions options = {});
+
+/// A memory-backed device, for tests and scratch images.
+std::unique_ptr<Device> make_memory_device(std::string name, std::uint64_t bytes);
+
+}  // namespace e4::image
