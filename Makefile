@@ -39,7 +39,7 @@ B := build/$(notdir $(CXX))-$D
 # The plain build also lands in build/bin and build/lib, where people look.
 OUT := $(if $(filter release,$D),build,$B)
 
-override CPPFLAGS += -iquote lib -iquote . -MMD -MP -DE4_VERSION='"$(VERSION)"' -D_FILE_OFFSET_BITS=64
+override CPPFLAGS += -iquote lib -iquote tests -iquote . -MMD -MP -DE4_VERSION='"$(VERSION)"' -D_FILE_OFFSET_BITS=64
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Wunused -Wformat=2 -Werror
 ifneq ($(findstring clang,$(CXX)),)
 WARN += -Wthread-safety -Wthread-safety-beta -Wno-gnu-statement-expression -Wno-c99-designator
@@ -164,7 +164,7 @@ lint:
 	$Qtests/support/install-deps $(DEPS) clang clang-tidy
 	$Q$(MAKE) --no-print-directory -j$(JOBS) CXX=clang++ D=debug tests
 	$Qgit ls-files 'lib/*.cc' 'mkfs/*.cc' 'fsck/*.cc' 'debug/*.cc' 'replay/*.cc' | \
-	  xargs -P$(JOBS) -n4 clang-tidy --quiet -- -std=c++20 -iquote lib -iquote . -DE4_VERSION='""'
+	  xargs -P$(JOBS) -n4 clang-tidy --quiet -- -std=c++20 -iquote lib -iquote tests -iquote . -DE4_VERSION='""'
 
 # tidy: layers, headers that stand alone, words and paths that do not belong.
 tidy:

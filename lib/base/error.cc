@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "base/error.h"
 
+extern "C" {  // its header has no guard of its own for C++
 #include <et/com_err.h>
+}
 
 #include <utility>
 

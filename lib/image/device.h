@@ -41,6 +41,10 @@ struct FileDeviceOptions {
 /// is mounted or swapped on, also through a loop device over it.
 Result<std::unique_ptr<Device>> open_file(const std::string& path, FileDeviceOptions options = {});
 
+/// Error (busy) when the file or device is mounted (also through a loop
+/// device), swapped on, or held by the kernel.
+Result<void> refuse_if_in_use(const std::string& path);
+
 /// A memory-backed device, for tests and scratch images.
 std::unique_ptr<Device> make_memory_device(std::string name, std::uint64_t bytes);
 

@@ -64,7 +64,8 @@ class Overlay final : public Device {
   [[nodiscard]] std::vector<Alias> aliases() const;  // ascending by block
   [[nodiscard]] std::size_t alias_count() const;
 
-  /// Drops a dirty block or alias: it reads through again.
+  /// Drops a dirty block or alias, and any cached copy: it reads through again.
+  /// Call it too for blocks that were written to the base behind the overlay's back.
   void forget(Blk block);
   /// Drops every change and the clean cache.
   void discard();

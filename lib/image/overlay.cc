@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "image/overlay.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <unordered_map>
+
+#include "base/assert.h"
+
+namespace e4::image {
+namespace {
+
+constexpr std::size_t kCleanCacheBytes = 16 * kMiB;
+constexpr std::size_t kReadaheadBytesMax = 256 * kKiB;
+constexpr Blk kNoBlock = ~Blk{0};
+constexpr unsigned char kJournalMagic[4] = {0xC0, 0x3B, 0x39, 0x98};
+
+struct AliasTo {
+  Blk source;
+  bool unescape;
+};
+
+}  // namespace
+
+struct Overlay::Impl {
+  // Dirty blocks live in their own allocations: edit() spans stay valid while the map grows.
+  std::unordered_map<Blk, std::unique_ptr<std::byte[]>> dirty;
+  std::unordered_map<Blk, AliasTo> aliases;
+
+  // Clean cache: direct-mapped, so that a run of blocks is a run of slots and
+  // read-ahead is one read. tag[slot] is the block held there.
+  std::vector<std::byte> cache;
+  std::vector<Blk> tag;
+  Blk next_miss = kNoBlock;   // the block whose miss would make the reads sequential
+  std::size_t window = 1;     // blocks to read on the next sequential miss
+  std::vector<std::byte> scratch;  // an unescaped alias
+
+  // One-entry memo: walks of inode tables edit the same block sixteen times.
+  Blk last_dirty = kNoBlock;
+  std::byte* last_data = nullptr;
+};
+
+Overlay::Overlay(Device& base, std::uint32_t block_bytes)
+    : base_(base), block_bytes_(block_bytes), impl_(std::make_unique<Impl>()) {
+  E4_ASSERT(std::has_single_bit(block_bytes) && block_bytes >= 1024 && block_bytes <= 65536);
+}
+
+Overlay::~Overlay() = default;
+
+std::uint64_t Overlay::size() const { return base_.size(); }
+const std::string& Overlay::name() const { return base_.name(); }
+Blk Overlay::blocks_count() const { return base_.size() / block_bytes_; }
+
+Result<std::span<const std::byte>> Overlay::view(Blk block) {
+  Impl& m = *impl_;
+  if (block == m.last_dirty) return std::span<const std::byte>(m.last_data, block_bytes_);
+  if (block >= blocks_count())
+    return make_error(ErrorKind::corrupt, name() + ": block is past the end of the device").at_block(block);
+  if (auto it = m.dirty.find(block); it != m.dirty.end()) {
+    m.last_dirty = block;
+    m.last_data = it->second.get();
+    return std::span<const std::byte>(m.last_data, block_bytes_);
+  }
+  Blk source = block;
+  bool unescape = false;
+  if (!m.aliases.empty()) {
+    if (auto it = m.aliases.find(block); it != m.aliases.end()) {
+      source = it->second.source;
+      unescape = it->second.unescape;
+    }
+  }
+  if (m.tag.empty()) {
+    const std::size_t slots = std::max<std::size_t>(64, kCleanCacheBytes / block_bytes_);
+    m.tag.assign(slots, kNoBlock);
+    m.cache.resize(slots * block_bytes_);
+  }
+  const std::size_t slots = m.tag.size();
+  const std::size_t slot = source % slots;
+  if (m.tag[slot] != source) {
+    m.window = source == m.next_miss ? std::min(m.window * 2, kReadaheadBytesMax / block_bytes_) : 1;
+    std::size_t n = std::min<std::uint64_t>({m.window, slots - slot, blocks_count() - source});
+    std::fill_n(m.tag.begin() + static_cast<std::ptrdiff_t>(slot), n, kNoBlock);
+    auto r = base_.read(source * block_bytes_, std::span(m.cache).subspan(slot * block_bytes_, n * block_bytes_));
+    if (!r && n > 1) {  // a bad sector further on must not hide this block
+      n = 1;
+      r = base_.read(source * block_bytes_, std::span(m.cache).subspan(slot * block_bytes_, block_bytes_));
+    }
+    if (!r) return Error(std::move(r).error()).at_block(source);
+    for (std::size_t i = 0; i < n; ++i) m.tag[slot + i] = source + i;
+    m.next_miss = source + n;
+  }
+  const std::byte* data = m.cache.data() + slot * block_bytes_;
+  if (unescape) {
+    m.scratch.assign(data, data + block_bytes_);
+    std::memcpy(m.scratch.data(), kJournalMagic, sizeof kJournalMagic);
+    data = m.scratch.data();
+  }
+  return std::span<const std::byte>(data, block_bytes_);
+}
+
+Result<std::span<std::byte>> Overlay::edit(Blk block) {
+  Impl& m = *impl_;
+  if (block == m.last_dirty) return std::span<std::byte>(m.last_data, block_bytes_);
+  if (auto it = m.dirty.find(block); it != m.dirty.end()) {
+    m.last_dirty = block;
+    m.last_data = it->second.get();
+    return std::span<std::byte>(m.last_data, block_bytes_);
+  }
+  const auto old = E4_TRY(view(block));
+  std::unique_ptr<std::byte[]> copy(new std::byte[block_bytes_]);
+  std::memcpy(copy.get(), old.data(), block_bytes_);
+  m.aliases.erase(block);
+  m.last_dirty = block;
+  m.last_data = (m.dirty[block] = std::move(copy)).get();
+  return std::span<std::byte>(m.last_data, block_bytes_);
+}
+
+Result<std::span<std::byte>> Overlay::create(Blk block) {
+  Impl& m = *impl_;
+  if (block >= blocks_count())
+    return make_error(ErrorKind::corrupt, name() + ": block is past the end of the device").at_block(block);
+  auto& data = m.dirty[block];
+  if (!data) data.reset(new std::byte[block_bytes_]);
+  std::memset(data.get(), 0, block_bytes_);
+  m.aliases.erase(block);
+  m.last_dirty = block;
+  m.last_data = data.get();
+  return std::span<std::byte>(m.last_data, block_bytes_);
+}
+
+Result<void> Overlay::read(std::uint64_t offset, std::span<std::byte> out) {
+  if (out.size() > size() || offset > size() - out.size())
+    return make_error(ErrorKind::corrupt, name() + ": read at byte " + std::to_string(offset) + " is past the end");
+  while (!out.empty()) {
+    const Blk block = offset / block_bytes_;
+    const std::size_t in = offset % block_bytes_;
+    const std::size_t n = std::min<std::size_t>(out.size(), block_bytes_ - in);
+    if (block >= blocks_count()) return base_.read(offset, out);  // the odd tail
+    const auto data = E4_TRY(view(block));
+    std::memcpy(out.data(), data.data() + in, n);
+    out = out.subspan(n);
+    offset += n;
+  }
+  return {};
+}
+
+Result<void> Overlay::write(std::uint64_t offset, std::span<const std::byte> data) {
+  if (data.size() > size() || offset > size() - data.size())
+    return make_error(ErrorKind::corrupt, name() + ": write at byte " + std::to_string(offset) + " is past the end");
+  while (!data.empty()) {
+    const Blk block = offset / block_bytes_;
+    const std::size_t in = offset % block_bytes_;
+    const std::size_t n = std::min<std::size_t>(data.size(), block_bytes_ - in);
+    const auto to = n == block_bytes_ ? E4_TRY(create(block)) : E4_TRY(edit(block));
+    std::memcpy(to.data() + in, data.data(), n);
+    data = data.subspan(n);
+    offset += n;
+  }
+  return {};
+}
+
+void Overlay::alias(Blk block, Blk source, bool unescape) {
+  E4_ASSERT(block < blocks_count() && source < blocks_count());
+  forget(block);
+  impl_->aliases[block] = {source, unescape};
+}
+
+bool Overlay::is_dirty(Blk block) const { return impl_->dirty.contains(block); }
+std::size_t Overlay::dirty_count() const { return impl_->dirty.size(); }
+std::size_t Overlay::alias_count() const { return impl_->aliases.size(); }
+
+std::vector<Blk> Overlay::dirty_blocks() const {
+  std::vector<Blk> v;
+  v.reserve(impl_->dirty.size());
+  for (const auto& [block, data] : impl_->dirty) v.push_back(block);
+  std::sort(v.begin(), v.end());
+  return v;
+}
+
+std::vector<Overlay::Alias> Overlay::aliases() const {
+  std::vector<Alias> v;
+  v.reserve(impl_->aliases.size());
+  for (const auto& [block, to] : impl_->aliases) v.push_back({block, to.source, to.unescape});
+  std::sort(v.begin(), v.end(), [](const Alias& a, const Alias& b) { return a.block < b.block; });
+  return v;
+}
+
+void Overlay::forget(Blk block) {
+  Impl& m = *impl_;
+  if (m.last_dirty == block) m.last_dirty = kNoBlock;
+  m.dirty.erase(block);
+  m.aliases.erase(block);
+  if (!m.tag.empty() && m.tag[block % m.tag.size()] == block) m.tag[block % m.tag.size()] = kNoBlock;
+}
+
+void Overlay::discard() {
+  Impl& m = *impl_;
+  m.dirty.clear();
+  m.aliases.clear();
+  m.last_dirty = kNoBlock;
+  std::fill(m.tag.begin(), m.tag.end(), kNoBlock);
+}
+
+}  // namespace e4::image
