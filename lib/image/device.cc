@@ -21,8 +21,9 @@ namespace {
 
 class FileDevice final : public Device {
  public:
-  FileDevice(int fd, std::string name, std::uint64_t offset, std::uint64_t bytes, bool writable)
-      : fd_(fd), name_(std::move(name)), offset_(offset), bytes_(bytes), writable_(writable) {}
+  FileDevice(int fd, std::string name, std::uint64_t offset, std::uint64_t bytes, bool writable, bool block_device)
+      : fd_(fd), name_(std::move(name)), offset_(offset), bytes_(bytes), writable_(writable),
+        block_device_(block_device) {}
   ~FileDevice() override { ::close(fd_); }
 
   Result<void> read(std::uint64_t offset, std::span<std::byte> out) override {
@@ -60,6 +61,18 @@ class FileDevice final : public Device {
     return {};
   }
 
+  Result<bool> discard(std::uint64_t offset, std::uint64_t bytes) override {
+    if (!writable_) return make_error(ErrorKind::usage, name_ + ": opened read-only");
+    if (bytes > bytes_ || offset > bytes_ - bytes)
+      return make_error(ErrorKind::corrupt, name_ + ": discard at byte " + std::to_string(offset) + " is past the end");
+    if (bytes == 0) return true;
+    // A hole in a file reads as zeros. What a discarded device reads as is its own affair.
+    if (::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset_ + offset),
+                    static_cast<off_t>(bytes)) == 0)
+      return !block_device_;
+    return false;
+  }
+
   [[nodiscard]] std::uint64_t size() const override { return bytes_; }
   [[nodiscard]] bool writable() const override { return writable_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
@@ -68,7 +81,7 @@ class FileDevice final : public Device {
   const int fd_;
   const std::string name_;
   const std::uint64_t offset_, bytes_;
-  const bool writable_;
+  const bool writable_, block_device_;
 };
 
 class MemoryDevice final : public Device {
@@ -120,6 +133,8 @@ std::string resolve_tag(const std::string& path) {
 
 }  // namespace
 
+Result<bool> Device::discard(std::uint64_t, std::uint64_t) { return false; }
+
 Result<void> refuse_if_in_use(const std::string& path) {
   int flags = 0;
   char where[256] = "";
@@ -167,7 +182,7 @@ Result<std::unique_ptr<Device>> open_file(const std::string& path_and_offset, Fi
   if (offset != 0) name += "?offset=" + std::to_string(offset);
   return std::unique_ptr<Device>(
       std::make_unique<FileDevice>(fd, std::move(name), offset, static_cast<std::uint64_t>(end) - offset,
-                                   options.writable));
+                                   options.writable, block_device));
 }
 
 std::unique_ptr<Device> make_memory_device(std::string name, std::uint64_t bytes) {

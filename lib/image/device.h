@@ -23,6 +23,10 @@ class Device {
   virtual Result<void> write(std::uint64_t offset, std::span<const std::byte> data) = 0;
   /// Returns once everything written before is on stable storage.
   virtual Result<void> flush() = 0;
+  /// Tells the medium that the content of a range is no longer needed. True:
+  /// the range reads as zeros from now on; false: it holds anything, or this
+  /// device cannot. Layers that must keep old content (undo) leave it at false.
+  virtual Result<bool> discard(std::uint64_t offset, std::uint64_t bytes);
   [[nodiscard]] virtual std::uint64_t size() const = 0;
   [[nodiscard]] virtual bool writable() const = 0;
   /// What to call it in messages.

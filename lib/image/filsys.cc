@@ -60,6 +60,20 @@ Result<Filsys> Filsys::open(Device& device, FilsysOptions options) {
   return f;
 }
 
+Result<Filsys> Filsys::create(Device& device, const ext2_super_block& wishes) {
+  load_error_table();
+  ext2_super_block param = wishes;
+  Filsys f;
+  f.device_ = &device;
+  const std::string name = device_channel_name(device);
+  const errcode_t code = ext2fs_initialize(name.c_str(), EXT2_FLAG_64BITS, &param, device_io_manager(), &f.fs_);
+  if (code != 0) {
+    f.fs_ = nullptr;
+    return ext2_error(code, device.name() + ": cannot lay out the file system");
+  }
+  return f;
+}
+
 Filsys::Filsys(Filsys&& o) noexcept : fs_(std::exchange(o.fs_, nullptr)), device_(o.device_) {}
 
 Filsys& Filsys::operator=(Filsys&& o) noexcept {

@@ -25,6 +25,10 @@ struct FilsysOptions {
 class Filsys {
  public:
   static Result<Filsys> open(Device& device, FilsysOptions options = {});
+  /// A new, empty file system of the geometry `wishes` asks for (as
+  /// ext2fs_initialize takes it): superblock, descriptors and bitmaps in
+  /// memory, nothing written before flush().
+  static Result<Filsys> create(Device& device, const ext2_super_block& wishes);
   Filsys(Filsys&&) noexcept;
   Filsys& operator=(Filsys&&) noexcept;
   ~Filsys();  // frees; never writes: what is not flush()ed is dropped
