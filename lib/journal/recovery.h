@@ -43,7 +43,6 @@ enum class ProblemKind {
   target_out_of_range,    // one block dropped: home lies outside the file system
   target_in_journal,      // one block dropped: home lies in the journal itself
   target_bad_super,       // one block dropped: would overwrite the superblock with something else
-  end_differs,            // replay ended at another tid than the scan
   fast_commit_damaged,    // fast-commit area ends in something unreadable; the part before it counts
   fast_commit_features,   // fast commits with features this program does not know: none replayed
   fast_commit_record,     // one record could not be applied; `detail` says why
@@ -59,8 +58,10 @@ struct Problem {
   std::string detail{};
   /// One line for people, with transaction, log block and home block.
   [[nodiscard]] std::string text() const;
-  /// False for what is only worth a remark (stale_commit).
-  [[nodiscard]] bool is_damage() const { return kind != ProblemKind::stale_commit; }
+  /// False for what is only worth a remark: the usual ends of a log after a crash.
+  [[nodiscard]] bool is_damage() const {
+    return kind != ProblemKind::stale_commit && kind != ProblemKind::fast_commit_damaged;
+  }
 };
 
 /// One home block and the log block with its newest content.
@@ -88,11 +89,12 @@ struct RecoveryPlan {
   Tid end_tid = 0;                       // first transaction *not* replayed
   std::uint32_t transactions = 0;        // replayed: end_tid - first_tid
   std::uint32_t head = 0;                // log block behind the last replayed transaction
-  Tid next_tid = 0;                      // safe s_sequence: beyond every tid anywhere in the log
   std::uint64_t tags = 0;                // blocks logged by the replayed transactions
   std::uint64_t revoke_records = 0;
   std::uint64_t revoked_tags = 0;        // logged but not replayed because revoked
   std::optional<Tid> failed_commit{};    // transaction whose commit block is damaged
+  std::uint32_t dropped_transactions = 0;// that one and the complete ones behind it
+  std::vector<HomeBlock> dropped{};      // what those would have written, in log order
 
   std::uint32_t fast_commit_records = 0; // replayable records (PAD, HEAD, TAIL counted)
   std::uint32_t fast_commit_blocks = 0;  // blocks of the area that hold them
