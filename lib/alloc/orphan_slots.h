@@ -116,7 +116,7 @@ class LockedSlots {
     if (!access(b)) {
       // The first version never gave the counter back: that slot is lost until the next mount.
       BasicLock hold(lock_);
-      ++traffic_.leaked;
+      Sync::set(leaked_, Sync::get(leaked_) + 1);
       return {SlotClaim::Outcome::refused, 0};
     }
     BasicLock hold(lock_);
@@ -156,7 +156,10 @@ class LockedSlots {
   }
   void copy_block(std::uint32_t b, std::span<std::byte> out) {
     BasicLock hold(lock_);
-    std::memcpy(out.data(), memory_.bytes(b).data(), out.size());
+    for (std::uint32_t s = 0; s < slots_; ++s) {
+      const std::uint32_t v = Sync::get(memory_.slot(b, s));
+      std::memcpy(out.data() + std::size_t{s} * 4, &v, 4);
+    }
   }
   void load_block(std::uint32_t b, std::span<const std::byte> in) {
     BasicLock hold(lock_);
@@ -174,12 +177,15 @@ class LockedSlots {
   }
   [[nodiscard]] SlotTraffic traffic() {
     BasicLock hold(lock_);
-    return traffic_;
+    SlotTraffic t = traffic_;
+    t.leaked = leaked_;
+    return t;
   }
   [[nodiscard]] LockTraffic lock_traffic() const { return lock_.traffic(); }
   template <class Visit>
   void visit_memory(Visit visit) E4_NO_THREAD_SAFETY_ANALYSIS {
     visit(&lock_, sizeof lock_);
+    visit(&leaked_, sizeof leaked_);
     memory_.visit_memory(visit);
   }
 
@@ -187,7 +193,8 @@ class LockedSlots {
   const std::uint32_t slots_;
   typename Sync::Spin lock_{NeighbourRank::orphan_file};
   SlotMemory memory_ E4_GUARDED_BY(lock_);
-  SlotTraffic traffic_ E4_GUARDED_BY(lock_);
+  SlotTraffic traffic_ E4_GUARDED_BY(lock_);  // statistics; `leaked` stands below
+  std::uint64_t leaked_ E4_GUARDED_BY(lock_) = 0;
 };
 
 /// Counters and slots as atomics. Invariant: a counter never exceeds the free

@@ -27,13 +27,13 @@ OrphanTracker::Options options(Tracking policy, std::uint32_t blocks, std::uint3
   return o;
 }
 
-class EveryPolicy : public testing::TestWithParam<Tracking> {};
-INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::Values(Tracking::list, Tracking::file_locked, Tracking::file_lockless),
+class OrphanPolicy : public testing::TestWithParam<Tracking> {};
+INSTANTIATE_TEST_SUITE_P(Policies, OrphanPolicy, testing::Values(Tracking::list, Tracking::file_locked, Tracking::file_lockless),
                          [](const auto& p) {
                            return p.param == Tracking::list ? "list" : p.param == Tracking::file_locked ? "locked" : "lockless";
                          });
 
-TEST_P(EveryPolicy, OverflowsToTheListAndComesBackWhole) {
+TEST_P(OrphanPolicy, OverflowsToTheListAndComesBackWhole) {
   OrphanTracker tracker(options(GetParam(), 3, 5));
   std::deque<OrphanInode> inodes;
   for (Ino i = 20; i < 40; ++i) inodes.emplace_back(i);
@@ -223,7 +223,7 @@ void stress(Tracking policy, unsigned threads, std::uint64_t seed, std::uint32_t
   EXPECT_EQ(tracker.last_orphan(), 0U);
 }
 
-TEST_P(EveryPolicy, StressKeepsEveryOrphanExactlyOnce) {
+TEST_P(OrphanPolicy, StressKeepsEveryOrphanExactlyOnce) {
   for (const unsigned threads : {2U, 4U, 8U})
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
       stress(GetParam(), threads, seed, 2, 3, 3000);    // nearly always full: the list is busy
@@ -233,11 +233,11 @@ TEST_P(EveryPolicy, StressKeepsEveryOrphanExactlyOnce) {
     }
 }
 
-class FilePolicy : public testing::TestWithParam<Tracking> {};
-INSTANTIATE_TEST_SUITE_P(Policies, FilePolicy, testing::Values(Tracking::file_locked, Tracking::file_lockless),
+class OrphanFilePolicy : public testing::TestWithParam<Tracking> {};
+INSTANTIATE_TEST_SUITE_P(Policies, OrphanFilePolicy, testing::Values(Tracking::file_locked, Tracking::file_lockless),
                          [](const auto& p) { return p.param == Tracking::file_locked ? "locked" : "lockless"; });
 
-TEST_P(FilePolicy, AStorerBesideThemMissesNoChange) {
+TEST_P(OrphanFilePolicy, AStorerBesideThemMissesNoChange) {
   constexpr std::uint32_t kBlocks = 3, kSlots = 5, kBytes = kSlots * 4 + 8;
   OrphanTracker tracker(options(GetParam(), kBlocks, kSlots));
   std::vector<std::vector<std::byte>> disk(kBlocks, std::vector<std::byte>(kBytes));
