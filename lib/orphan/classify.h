@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -24,6 +26,8 @@ struct ClassifyOptions {
   bool prove_ownership = true; // scan the mappings of all inodes in use; without it nothing with blocks is released
 };
 
+struct Ledger;
+
 struct Totals {
   std::uint64_t listed = 0;  // on the legacy list
   std::uint64_t in_file = 0;
@@ -42,6 +46,7 @@ struct Plan {
   bool names_checked = false;  // directories were scanned
   bool ownership_proved = true;  // false: an inode or group in use could not be read
   std::vector<std::string> obstacles;  // what stood in the way of the proof, one line each (at most 16)
+  std::shared_ptr<const Ledger> ledger;  // what the orphans share with others: attribute blocks and inodes
   [[nodiscard]] Totals totals() const;
   [[nodiscard]] bool empty() const { return records.empty(); }
 };

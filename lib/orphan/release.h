@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "orphan/classify.h"
@@ -21,6 +23,7 @@ struct ReleaseTotals {
   std::uint64_t ea_inodes = 0;  // attribute inodes deleted with their last reference
   std::uint64_t freed_clusters = 0;
   std::uint64_t freed_bytes = 0;
+  std::vector<std::string> problems;  // quota files that could not be updated
 };
 
 struct ReleaseOptions {

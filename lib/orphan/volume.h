@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -97,8 +97,10 @@ class Volume {
   /// Errors: unreadable, descriptor untrusted, or bitmap checksum wrong.
   Result<bool> inode_in_use(Ino ino);
   Result<bool> cluster_in_use(Blk block);
-  /// Highest inode index + 1 that has ever been used in the group (itable_unused and the bitmap agree or the larger wins).
-  Result<std::uint32_t> used_inode_slots(GroupNo g);
+  /// Inodes of the group's table worth reading: up to itable_unused, or to the last bit set if that is later.
+  [[nodiscard]] std::uint32_t used_inode_slots(GroupNo g, std::span<const std::byte> inode_bitmap) const;
+  /// The group's inode bitmap, copied; empty when it is uninitialised.
+  Result<std::vector<std::byte>> inode_bitmap(GroupNo g) const;
 
   /// Clears the bit and counts. The caller has proved that it is set.
   Result<void> free_inode(Ino ino, bool directory);
@@ -113,29 +115,37 @@ class Volume {
   void forget_spans();
 
  private:
+  // Bitmaps of the groups in use: a copy to look at, or the overlay's own dirty block once it is edited.
   struct GroupBits {
-    std::span<const std::byte> inodes, blocks;   // valid while the generation is current
-    std::span<std::byte> inodes_rw, blocks_rw;
-    std::vector<std::byte> inodes_copy, blocks_copy;
-    std::int8_t inodes_state = 0, blocks_state = 0;  // 0 unknown, 1 good, -1 bad
-    bool touched_inodes = false, touched_blocks = false, touched_desc = false;
+    std::vector<std::byte> copy[2];  // [0] inodes, [1] blocks
+    std::span<std::byte> edit[2];
+    std::span<std::byte> desc;
+    bool bad[2] = {false, false};
+    bool touched = false;
+    [[nodiscard]] std::span<const std::byte> look(int which) const {
+      return edit[which].empty() ? std::span<const std::byte>(copy[which]) : std::span<const std::byte>(edit[which]);
+    }
   };
   image::Overlay* overlay_ = nullptr;
   Geometry geo_;
   std::vector<GroupDesc> groups_;
-  std::unordered_map<GroupNo, GroupBits> bits_;
+  std::vector<std::unique_ptr<GroupBits>> bits_;
   std::vector<GroupNo> touched_;
   Ino last_orphan_ = 0, orphan_file_inum_ = 0;
   std::uint16_t state_ = 0;
   bool super_touched_ = false, counts_touched_ = false;
-  std::uint64_t free_blocks_sum_ = 0, free_inodes_sum_ = 0;
 
-  Result<GroupBits*> load_bits(GroupNo g, bool inodes);
-  Result<std::span<std::byte>> edit_bits(GroupNo g, bool inodes);
-  void touch(GroupNo g, GroupBits& bits);
+  Result<std::vector<std::byte>> read_bitmap(GroupNo g, int which) const;
+  Result<GroupBits*> bits(GroupNo g, int which);
+  Result<GroupBits*> edit_bits(GroupNo g, int which);
+  [[nodiscard]] std::uint32_t bitmap_bytes(int which) const;
   [[nodiscard]] Blk descriptor_block(GroupNo g, std::uint32_t& offset) const;
+  [[nodiscard]] GroupDesc parse_desc(GroupNo g, std::span<const std::byte> raw) const;
+  [[nodiscard]] std::uint16_t desc_checksum(GroupNo g, std::span<const std::byte> raw) const;
   Result<std::span<std::byte>> edit_super();
-  Result<void> seal_group(GroupNo g, GroupBits& bits);
+  Result<void> seal_group(GroupNo g);
+  void write_counts(GroupNo g, std::span<std::byte> desc) const;
+  [[nodiscard]] std::uint32_t clusters_in_group(GroupNo g) const;
 };
 
 }  // namespace e4::orphan
