@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "image/overlay.h"
+#include "journal/counted_device.h"
 #include "journal/recovery.h"
 
 namespace e4::journal {
@@ -58,24 +62,40 @@ class Committer {
     std::uint64_t blocks_in_place = 0;    // by the ordered fallback
     std::uint32_t transactions = 0;       // of our own
   };
-  [[nodiscard]] const Stats& stats() const { return stats_; }
+  [[nodiscard]] Stats stats() const;
 
  private:
   Committer(RecoveryPlan plan, image::Overlay& overlay, CommitOptions options);
-  Result<void> copy_home();
-  Result<void> open_log();
+  Result<void> start();
+  Result<void> super_home();
+  void forget_cached(Blk block);
+  [[nodiscard]] bool usable_log() const { return plan_.log.has_value() && !options_.in_place; }
+  [[nodiscard]] std::vector<Blk> pending() const;
+  Result<void> raise_recover();
+  Result<void> find_tid();
+  Result<std::optional<std::uint32_t>> place(std::uint64_t log_blocks);
+  Result<void> set_log(std::uint32_t start, Tid sequence);
   Result<void> commit_in_log(const std::vector<Blk>& blocks);
   Result<void> commit_in_place(const std::vector<Blk>& blocks);
-  Result<void> write_blocks(const std::vector<Blk>& blocks);
-  Result<void> write_super(bool recover);
+  Result<void> load_block(Blk block, std::span<std::byte> out);
+  Result<void> write_home(const std::vector<Blk>& blocks);
+  Result<void> flush_device();
 
   RecoveryPlan plan_;
   image::Overlay* overlay_;
+  std::unique_ptr<CountedDevice> device_;
   CommitOptions options_;
-  Tid next_tid_ = 0;
-  std::optional<std::uint32_t> guard_{};  // log block that must not be overwritten while fast commits count
-  bool log_live_ = false;                 // journal superblock says there is something to replay
+  Blk super_block_ = 0;
+  std::optional<Tid> next_tid_{};         // found when first needed
+  /// While fast commits count: s_start is here and nothing may be written here.
+  std::optional<std::uint32_t> guard_{};
+  /// Our newest transaction, in place already, still announced by s_start.
+  struct Live {
+    std::uint32_t start = 0, blocks = 0;
+  };
+  std::optional<Live> live_{};
   bool recover_on_disk_ = false;
+  bool finished_ = false;
   Stats stats_{};
 };
 

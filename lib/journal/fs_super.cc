@@ -111,6 +111,12 @@ void FsSuper::seal() {
   store<le32>(raw_.data(), kAt, crc32c(~0U, raw_.data(), kAt));
 }
 
+FsSuper recovered_super(const FsSuper* before, FsSuper after, bool damaged) {
+  if (before != nullptr) after.merge_errors(*before);
+  if (damaged) after.set_error_state();
+  return after;
+}
+
 Result<FsSuper> logged_super(image::Device& device, const Log& log, std::uint32_t n) {
   std::vector<std::byte> block(log.block_bytes());
   E4_TRY(log.read(device, n, block));

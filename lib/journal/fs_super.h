@@ -48,6 +48,11 @@ class FsSuper {
   std::array<std::byte, 1024> raw_{};
 };
 
+/// What the superblock has to become once a log is replayed: `after` (the
+/// logged copy, or the one on disk) with the error record of `before` (on
+/// disk; none if unreadable) and the error bit if `damaged`.
+FsSuper recovered_super(const FsSuper* before, FsSuper after, bool damaged);
+
 /// The superblock as log block `n` has it.
 Result<FsSuper> logged_super(image::Device& device, const Log& log, std::uint32_t n);
 

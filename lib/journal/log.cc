@@ -10,7 +10,8 @@
 
 #include "base/assert.h"
 #include "base/crc32c.h"
-#include "journal/log_map.h"
+#include "journal/file_map.h"
+#include "journal/layout.h"
 
 namespace e4::journal {
 
@@ -52,42 +53,16 @@ std::optional<Source> from_backup_copy(const ext2_super_block& super) {
   return s;
 }
 
-// First block of the journal that is metadata of the file system at the same
-// time: superblock copies, descriptors, bitmaps, inode tables.
-std::optional<Blk> overlaps_metadata(image::Filsys& fs, const std::vector<Log::Run>& sorted) {
-  const auto hit = [&](Blk from, std::uint64_t count) -> std::optional<Blk> {
-    const auto it = std::ranges::upper_bound(sorted, from, {}, [](const Log::Run& r) { return r.physical + r.blocks - 1; });
-    // `it`: first run that ends behind `from`; the one before may end exactly on it.
-    if (it != sorted.begin()) {
-      const auto& before = *std::prev(it);
-      if (before.physical <= from && before.physical + before.blocks > from) return from;
-    }
-    if (it != sorted.end() && it->physical < from + count) return std::max(from, it->physical);
-    return std::nullopt;
-  };
-  ext2_filsys raw = fs.raw();
-  for (GroupNo g = 0; g < raw->group_desc_count; ++g) {
-    blk64_t super = 0, old_desc = 0, new_desc = 0;
-    blk_t used = 0;
-    ext2fs_super_and_bgd_loc2(raw, g, &super, &old_desc, &new_desc, &used);
-    const bool has_super = super != 0 || (g == 0 && raw->super->s_first_data_block == 0);
-    if (has_super) {
-      if (auto b = hit(super, 1)) return b;
-    }
-    if (old_desc != 0) {
-      const std::uint64_t blocks = ext2fs_has_feature_meta_bg(raw->super)
-                                       ? std::min<std::uint64_t>(raw->desc_blocks, raw->super->s_first_meta_bg)
-                                       : raw->desc_blocks;
-      if (auto b = hit(old_desc, blocks)) return b;
-    }
-    if (new_desc != 0) {
-      if (auto b = hit(new_desc, 1)) return b;
-    }
-    if (auto b = hit(ext2fs_block_bitmap_loc(raw, g), 1)) return b;
-    if (auto b = hit(ext2fs_inode_bitmap_loc(raw, g), 1)) return b;
-    if (auto b = hit(ext2fs_inode_table_loc(raw, g), raw->inode_blocks_per_group)) return b;
+// The runs of log blocks from 0 up to the first hole.
+std::vector<Log::Run> runs_of(const FileMap& map, std::uint32_t* mapped) {
+  std::vector<Log::Run> runs;
+  *mapped = 0;
+  for (const MappedExtent& e : map.extents) {
+    if (e.lblk != *mapped || e.unwritten) break;
+    runs.push_back({.log_block = e.lblk, .blocks = e.blocks, .physical = e.physical});
+    *mapped += e.blocks;
   }
-  return std::nullopt;
+  return runs;
 }
 
 }  // namespace
@@ -135,23 +110,27 @@ Result<Log> Log::open(image::Device& device, image::Filsys& fs) {
     const MapSource map_source{.i_block = source.i_block,
                                .ino = ino,
                                .block_bytes = bs,
-                               .file_blocks = static_cast<std::uint32_t>(file_blocks),
                                .fs_blocks = fs_blocks,
+                               .file_blocks = static_cast<std::uint32_t>(file_blocks),
                                .tree_seed = source.tree_seed};
-    FileMap map = E4_TRY(map_file(device, map_source));
-    if (map.mapped == 0) return bad(ino, "its first block is not mapped");
+    auto mapping = map_file(device, map_source);
+    if (!mapping) return std::move(mapping).error().context("journal");
+    const FileMap map = std::move(*mapping);
+    std::uint32_t mapped = 0;
+    std::vector<Run> runs = runs_of(map, &mapped);
+    if (mapped == 0) return bad(ino, "its first block is not mapped");
     std::vector<std::byte> first(bs);
-    E4_TRY(device.read(map.runs[0].physical * bs, first));
+    E4_TRY(device.read(runs[0].physical * bs, first));
     Log log;
     auto parsed = parse_superblock(first, bs, file_blocks);
     if (!parsed) {
       Error e = std::move(parsed).error();
-      return std::move(e).at_block(map.runs[0].physical);
+      return std::move(e).at_block(runs[0].physical);
     }
     log.super_ = std::move(*parsed);
-    if (map.mapped < log.super_.raw.s_maxlen) return bad(ino, fmt::format("block {} of the log is not mapped", map.mapped));
-    while (map.runs.back().log_block >= log.blocks()) map.runs.pop_back();
-    log.by_physical_ = map.runs;
+    if (mapped < log.super_.raw.s_maxlen) return bad(ino, fmt::format("block {} of the log is not mapped", mapped));
+    while (runs.back().log_block >= log.blocks()) runs.pop_back();
+    log.by_physical_ = runs;
     for (const Blk b : map.tree) log.by_physical_.push_back({.log_block = 0, .blocks = 1, .physical = b});
     std::ranges::sort(log.by_physical_, {}, &Run::physical);
     for (std::size_t i = 1; i < log.by_physical_.size(); ++i) {
@@ -160,10 +139,13 @@ Result<Log> Log::open(image::Device& device, image::Filsys& fs) {
         return bad(ino, "one block is mapped twice").at_block(log.by_physical_[i].physical);
       }
     }
-    if (const auto b = overlaps_metadata(fs, log.by_physical_)) {
-      return bad(ino, "lies on metadata of the file system").at_block(*b);
+    const Layout layout(fs);
+    for (const Run& r : log.by_physical_) {
+      if (const auto b = layout.first_in(r.physical, r.blocks)) {
+        return bad(ino, "lies on metadata of the file system").at_block(*b);
+      }
     }
-    log.runs_ = std::move(map.runs);
+    log.runs_ = std::move(runs);
     return log;
   };
 

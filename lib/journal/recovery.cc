@@ -149,12 +149,10 @@ Result<void> apply(const RecoveryPlan& plan, image::Overlay& overlay) {
   for (const HomeBlock& b : plan.blocks) overlay.alias(b.block, plan.log->physical(b.log_block), b.escaped);
   auto super = FsSuper::read(overlay);
   if (!super) return {};  // no primary superblock, none in the log: the caller works from a backup
-  const FsSuper found = *super;
-  if (before) super->merge_errors(*before);
-  if (plan.s_errno != 0 || plan.verdict == Verdict::partial) super->set_error_state();
-  super->set_recover(false);
-  if (*super == found) return {};
-  return super->write(overlay);
+  FsSuper wanted = recovered_super(before ? &*before : nullptr, *super, plan.leaves_errors());
+  wanted.set_recover(false);
+  if (wanted == *super) return {};
+  return wanted.write(overlay);
 }
 
 }  // namespace e4::journal

@@ -105,6 +105,8 @@ struct RecoveryPlan {
   std::uint64_t problems_dropped = 0;    // more of them than kept
   static constexpr std::size_t kMaxProblems = 10000;
 
+  /// Whether the file system has to be flagged as having errors afterwards.
+  [[nodiscard]] bool leaves_errors() const { return s_errno != 0 || !complete(); }
   /// Whether applying the plan changes what the file system looks like.
   [[nodiscard]] bool has_work() const { return !blocks.empty() || fast_commit_records != 0; }
   /// Whether emptying the log loses nothing that could be replayed.

@@ -14,6 +14,12 @@ namespace e4::journal {
 /// which the caller merges). Does not flush. Returns the number of blocks.
 Result<std::uint64_t> copy_home(const RecoveryPlan& plan, image::Device& device, Blk skip);
 
+/// A tid that no block anywhere in the log, replayed or left over from earlier
+/// rounds, carries or will soon be taken for: what s_sequence must be once the
+/// log is empty. Reads the first bytes of every log block outside the replayed
+/// part.
+Result<Tid> safe_next_tid(const RecoveryPlan& plan, image::Device& device);
+
 /// The whole recovery of a log and nothing else, written: what
 /// `e2fsck -E journal_only` does. Blocks home, flush, fast commits and the
 /// superblock through the log, log empty, RECOVER clear. Returns the bytes

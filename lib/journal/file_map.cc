@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "journal/log_map.h"
+#include "journal/file_map.h"
 
 #include <fmt/core.h>
 
@@ -17,9 +17,6 @@ constexpr std::uint16_t kExtentMagic = 0xF30A;
 constexpr std::uint32_t kHeaderBytes = 12, kEntryBytes = 12;
 constexpr int kMaxDepth = 5;
 constexpr std::uint32_t kInitMaxLen = 32768;  // longer: unwritten
-// A journal of 1 GiB in single 4 KiB blocks has 2^18 pieces. The limit keeps a
-// crafted map from filling memory.
-constexpr std::size_t kMaxRuns = std::size_t{1} << 20;
 
 class Walk {
  public:
@@ -32,40 +29,40 @@ class Walk {
     } else {
       E4_TRY(block_map());
     }
-    map_.mapped = next_;
     return std::move(map_);
   }
 
  private:
   Error bad(const std::string& text, Blk block, Where where = Where::here()) const {
-    Error e = make_error(ErrorKind::corrupt, "journal: " + text, 0, where);
+    Error e = make_error(ErrorKind::corrupt, text, 0, where);
     e.ino = source_.ino;
     if (block != 0) e.block = block;
     return e;
   }
 
-  [[nodiscard]] bool done() const { return hole_ || next_ >= source_.file_blocks; }
+  [[nodiscard]] bool done() const { return next_ >= source_.file_blocks; }
 
   // Takes over `count` blocks mapped at file block `lblk`.
-  Result<void> add(std::uint32_t lblk, std::uint64_t count, Blk physical, bool written) {
-    if (done()) return {};
-    if (lblk > next_ || physical == 0 || !written) {
-      hole_ = true;
+  Result<void> add(std::uint64_t lblk, std::uint64_t count, Blk physical, bool unwritten) {
+    if (lblk < next_) return bad(fmt::format("file block {} is mapped twice or out of order", lblk), 0);
+    if (lblk >= source_.file_blocks) {
+      next_ = source_.file_blocks;
       return {};
     }
-    if (lblk < next_) return bad(fmt::format("file block {} is mapped twice", lblk), 0);
-    if (physical >= source_.fs_blocks || count > source_.fs_blocks - physical) {
+    if (physical == 0 || physical >= source_.fs_blocks || count > source_.fs_blocks - physical) {
       return bad(fmt::format("file block {} lies outside the file system", lblk), physical);
     }
-    count = std::min<std::uint64_t>(count, source_.file_blocks - next_);
-    const auto n = static_cast<std::uint32_t>(count);
-    if (!map_.runs.empty() && map_.runs.back().physical + map_.runs.back().blocks == physical) {
-      map_.runs.back().blocks += n;
-    } else {
-      if (map_.runs.size() >= kMaxRuns) return bad("in too many pieces", 0);
-      map_.runs.push_back({.log_block = next_, .blocks = n, .physical = physical});
+    const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, source_.file_blocks - lblk));
+    next_ = lblk + n;
+    if (!map_.extents.empty()) {
+      MappedExtent& last = map_.extents.back();
+      if (last.end() == lblk && last.physical + last.blocks == physical && last.unwritten == unwritten) {
+        last.blocks += n;
+        return {};
+      }
     }
-    next_ += n;
+    if (map_.extents.size() >= kMaxPieces) return bad("in too many pieces", 0);
+    map_.extents.push_back({.lblk = static_cast<Lblk>(lblk), .blocks = n, .physical = physical, .unwritten = unwritten});
     return {};
   }
 
@@ -102,30 +99,36 @@ class Walk {
       const std::uint32_t len = load<le16>(e, 4);
       const Blk physical = load<le32>(e, 8) | static_cast<Blk>(load<le16>(e, 6)) << 32;
       if (len == 0) return bad("extent of length 0", where);
-      const bool written = len <= kInitMaxLen;
-      E4_TRY(add(load<le32>(e), written ? len : len - kInitMaxLen, physical, written));
+      const bool unwritten = len > kInitMaxLen;
+      E4_TRY(add(load<le32>(e), unwritten ? len - kInitMaxLen : len, physical, unwritten));
     }
     return {};
   }
 
-  // One (in)direct pointer; `level` 0 is data.
-  Result<void> pointer(Blk block, int level) {
-    if (done()) return {};
-    if (level == 0) return add(next_, 1, block, true);
-    if (block == 0) {
-      hole_ = true;
-      return {};
-    }
+  // One (in)direct pointer covering `span` file blocks from `lblk`; level 0 is data.
+  Result<void> pointer(std::uint64_t lblk, Blk block, int level) {
+    if (block == 0 || lblk >= source_.file_blocks) return {};
+    if (level == 0) return add(lblk, 1, block, false);
     const std::vector<std::byte> data = E4_TRY(tree_block(block));
-    for (std::size_t at = 0; at < data.size() && !done(); at += 4) {
-      E4_TRY(pointer(load<le32>(data.data(), at), level - 1));
+    const std::uint64_t step = span(level - 1);
+    for (std::size_t at = 0; at < data.size() && !done(); at += 4, lblk += step) {
+      E4_TRY(pointer(lblk, load<le32>(data.data(), at), level - 1));
     }
     return {};
+  }
+
+  [[nodiscard]] std::uint64_t span(int level) const {
+    std::uint64_t n = 1;
+    for (int i = 0; i < level; ++i) n *= source_.block_bytes / 4;
+    return n;
   }
 
   Result<void> block_map() {
+    std::uint64_t lblk = 0;
     for (std::size_t i = 0; i < 15; ++i) {
-      E4_TRY(pointer(load<le32>(source_.i_block.data(), i * 4), i < 12 ? 0 : static_cast<int>(i) - 11));
+      const int level = i < 12 ? 0 : static_cast<int>(i) - 11;
+      E4_TRY(pointer(lblk, load<le32>(source_.i_block.data(), i * 4), level));
+      lblk += span(level);
     }
     return {};
   }
@@ -134,8 +137,7 @@ class Walk {
   const MapSource& source_;
   FileMap map_;
   std::unordered_set<Blk> seen_;
-  std::uint32_t next_ = 0;  // first file block not mapped yet
-  bool hole_ = false;
+  std::uint64_t next_ = 0;  // first file block behind what is mapped so far
 };
 
 }  // namespace
