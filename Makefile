@@ -39,7 +39,7 @@ B := build/$(notdir $(CXX))-$D
 # The plain build also lands in build/bin and build/lib, where people look.
 OUT := $(if $(filter release,$D),build,$B)
 
-override CPPFLAGS += -iquote lib -iquote tests -iquote . -MMD -MP -DE4_VERSION='"$(VERSION)"' -D_FILE_OFFSET_BITS=64
+override CPPFLAGS += -iquote lib -iquote tests -iquote . -isystem /usr/include/traceevent -isystem /usr/include/tracefs -MMD -MP -DE4_VERSION='"$(VERSION)"' -D_FILE_OFFSET_BITS=64
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Wunused -Wformat=2 -Werror
 ifneq ($(findstring clang,$(CXX)),)
 WARN += -Wthread-safety -Wthread-safety-beta -Wno-gnu-statement-expression -Wno-c99-designator

@@ -38,7 +38,7 @@ constexpr std::array kAlloc{
     E4_FIELD("result_len", alloc.result.len), E4_FIELD("result_logical", alloc.result.logical),
     E4_FIELD("found", alloc.found), E4_FIELD("groups", alloc.groups),
     E4_FIELD_AS("cr", alloc.cr, Form::criterion), E4_FIELD_AS("flags", alloc.flags, Form::hint_flags),
-    E4_FIELD("tail", alloc.tail), E4_FIELD("buddy", alloc.buddy)};
+    E4_FIELD("tail", alloc.tail), E4_FIELD_AS("buddy", alloc.buddy, Form::power)};
 constexpr std::array kPrealloc{
     kIno,
     E4_FIELD("orig_group", alloc.orig.group), E4_FIELD("orig_start", alloc.orig.start),

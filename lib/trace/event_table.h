@@ -20,6 +20,7 @@ enum class Form : std::uint8_t {
   falloc_mode,
   criterion,    // CR_... or 0xN
   letters,      // NMUB: kept as 0
+  power,        // 2^n or 0 in text; n in the record
 };
 
 /// One field of an event: its name in the kernel's format file, where it goes
