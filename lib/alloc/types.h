@@ -142,6 +142,10 @@ struct Request {
   bool privileged = false;          // may use the root reserve
   bool extent_mapped = true;        // false: indirect block map, 32-bit block numbers
   std::optional<bool> busy;         // "file system busy"; default: the allocator's own contention counter
+  /// Groups to treat as if another CPU held their lock (criteria 0..3 pass them over): for replayers that look for the
+  /// cause of a difference. The array must live through the call.
+  const GroupNo* held_groups = nullptr;
+  std::uint32_t held_groups_count = 0;
 };
 
 /// "G/S/L@l" of the events. start may be -1 (stream goal).

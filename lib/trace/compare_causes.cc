@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "trace/compare.h"
+
+// Why a decision differs. Everything a decision depends on is either in the
+// trace, or it is one of the few things that are not: a file's size after a
+// growing truncate, which group's lock another CPU held at that instant, what
+// the discard worker held back. So the request is tried again with another
+// value of each; what then gives the kernel's choice is the believed cause.
+namespace e4::trace {
+namespace {
+
+/// How far from a request another CPU's event may lie and still have had its lock, given that events
+/// are printed before or after the locked section.
+constexpr std::uint64_t kNearNs = 20'000;
+
+const char* activity_words(Kind k) {
+  switch (k) {
+    case Kind::mballoc_free: return "was freeing there (mballoc_free)";
+    case Kind::mballoc_discard:
+    case Kind::release_group_pa: return "was giving a preallocation back";
+    case Kind::commit_stats:
+    case Kind::commit_end: return "was returning the freed clusters of a commit";
+    default: return "was allocating";
+  }
+}
+
+}  // namespace
+
+std::vector<Comparer::Activity> Comparer::others(const RequestRecord& r) const {
+  std::vector<Activity> out;
+  const std::uint64_t from = r.request.time_ns > kNearNs ? r.request.time_ns - kNearNs : 0;
+  const std::uint64_t to = std::max(r.end_ns, r.request.time_ns) + kNearNs;
+  for (const Activity& a : recent_)
+    if (a.pid != r.request.pid && a.cpu != r.request.cpu && a.time_ns >= from && a.time_ns <= to) out.push_back(a);
+  for (const auto& [pid, a] : in_flight_)
+    if (pid != r.request.pid) out.push_back(a);
+  if (ahead_ != nullptr) {
+    constexpr std::size_t kEnough = 256;
+    ahead_->each_ahead(to, [&](const Item& i) {
+      const Event& e = i.event;
+      if (out.size() >= kEnough || e.pid == r.request.pid || e.cpu == r.request.cpu || e.dev != r.request.dev) return;
+      switch (e.kind) {
+        case Kind::mballoc_alloc:
+        case Kind::mballoc_prealloc: out.push_back({e.time_ns, e.pid, e.cpu, e.kind, e.alloc.result.group}); break;
+        case Kind::mballoc_free:
+        case Kind::mballoc_discard: out.push_back({e.time_ns, e.pid, e.cpu, e.kind, e.extent.group}); break;
+        case Kind::commit_end:
+          if (returning_) out.push_back({e.time_ns, e.pid, e.cpu, e.kind, 0});
+          break;
+        default: break;
+      }
+    });
+  }
+  return out;
+}
+
+bool Comparer::try_request(RequestRecord& r, const alloc::Request& q) {
+  alloc::Outcome o;
+  const alloc::Status status = allocator_.allocate(q, o);
+  const bool fits = matches(r, status, o) && same_state(r, o);
+  if (status == alloc::Status::ok) allocator_.undo(q, o);
+  return fits;
+}
+
+bool Comparer::try_sizes(RequestRecord& r, Difference& d) {
+  if (!r.is_data() || r.end != RequestRecord::End::done) return false;
+  const alloc::Geometry& g = allocator_.geometry();
+  alloc::Request q = r.ready;
+  if (r.delayed()) {
+    q.open_for_write = !q.open_for_write;
+    if (try_request(r, q)) {
+      d.cause = Cause::open_state;
+      d.possible = true;
+      d.why = fmt::format("with the file {} for writing the model chooses the same",
+                          q.open_for_write ? "open" : "closed");
+      return true;
+    }
+    q.open_for_write = r.ready.open_for_write;
+  }
+  const std::uint64_t bs = g.block_bytes;
+  const std::uint64_t end = (std::uint64_t{q.lblk} + (std::uint64_t{q.len_clusters} << g.cluster_bits)) * bs;
+  std::vector<std::uint64_t> sizes{end, end + bs};
+  for (std::uint64_t s = 16 * kKiB; s <= 16 * kMiB; s *= 2) sizes.push_back(s), sizes.push_back(s + bs);
+  for (const std::uint64_t s : sizes) {
+    if (s <= r.ready.i_size && s != end) continue;  // what is missing is growth
+    for (const bool open : {true, false}) {
+      if (!open && !r.delayed()) continue;
+      q.i_size = s;
+      q.open_for_write = open;
+      if (!try_request(r, q)) continue;
+      d.cause = Cause::unknown_size;
+      d.possible = true;
+      d.why = fmt::format("with a file size near {} bytes (the trace shows {}) the model chooses the same", s, r.ready.i_size);
+      if (player_ != nullptr && s > r.ready.i_size) player_->sizes().set(r.request.ino, s);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Comparer::try_locks(RequestRecord& r, Difference& d) {
+  const std::vector<Activity> near = others(r);
+  if (near.empty()) return false;
+  alloc::Request q = r.ready;
+  std::vector<GroupNo> tried;
+  const auto attempt = [&](std::vector<GroupNo> held) {
+    q.held_groups = held.data();
+    q.held_groups_count = static_cast<std::uint32_t>(held.size());
+    const bool fits = try_request(r, q);
+    q.held_groups = nullptr;
+    q.held_groups_count = 0;
+    return fits;
+  };
+  // Each group somebody was at, then the one the model chose: skipping it is what a held lock does.
+  for (const Activity& a : near) {
+    if (std::find(tried.begin(), tried.end(), a.group) != tried.end()) continue;
+    tried.push_back(a.group);
+    if (!attempt({a.group})) continue;
+    d.cause = Cause::busy_lock;
+    d.possible = true;
+    d.why = fmt::format("with the lock of group {} held by CPU {} (thread {}), which {}, the model chooses the same", a.group,
+                        a.cpu, a.pid, activity_words(a.kind));
+    return true;
+  }
+  if (d.ours.len != 0 && attempt({group_of(d.ours.block)})) {
+    d.cause = Cause::busy_lock;
+    d.possible = true;
+    d.why = fmt::format("with the lock of group {} held by CPU {} (thread {}), which {}, the model chooses the same",
+                        group_of(d.ours.block), near.front().cpu, near.front().pid, activity_words(near.front().kind));
+    return true;
+  }
+  d.cause = Cause::busy_lock;
+  d.why = fmt::format("CPU {} (thread {}) {} at the same time", near.front().cpu, near.front().pid,
+                      activity_words(near.front().kind));
+  return true;
+}
+
+void Comparer::explain(RequestRecord& r, Difference& d) {
+  if (try_sizes(r, d)) return;
+  if (try_locks(r, d)) {
+    if (d.possible || trims_ == 0) return;
+  }
+  if (allocator_.mount().discard && trims_ != 0) {
+    d.cause = Cause::discard_worker;
+    d.why = "mounted with discard: the worker may hold freed clusters back while the device works; the trace shows its start, not its end";
+    return;
+  }
+  if (d.cause == Cause::busy_lock) return;
+  if (lost_ != 0) {
+    d.cause = Cause::lost_events;
+    d.why = fmt::format("{} events were lost before", lost_);
+    return;
+  }
+  d.cause = Cause::unexplained;
+  d.why = "no other size, open state or held lock gives the kernel's choice";
+}
+
+}  // namespace e4::trace
