@@ -299,7 +299,10 @@ bool parse_head(std::string_view line, LineHead& head) {
   for (const char* p = begin; (p = static_cast<const char*>(std::memchr(p, '[', static_cast<std::size_t>(end - p)))) != nullptr; ++p) {
     const char* q = p + 1;
     while (q < end && digit(*q)) ++q;
-    if (q > p + 1 && q < end && *q == ']' && p > begin && p[-1] == ' ') {
+    if (q == p + 1 || q >= end || *q != ']' || p == begin || p[-1] != ' ') continue;
+    const char* before = p;  // a thread's name may hold brackets: its id, or "(tgid)", stands before ours
+    while (before > begin && before[-1] == ' ') --before;
+    if (before > begin && (digit(before[-1]) || before[-1] == ')')) {
       open = p;
       close = q;
       break;

@@ -18,7 +18,7 @@ void Translation::clear(std::uint64_t kernel, std::uint64_t len) {
     it = runs_.erase(it);
     if (from < kernel) runs_[from] = {kernel - from, ours};
     if (to > end) runs_[end] = {to - end, ours == kNowhere ? kNowhere : ours + (end - from)};
-    it = runs_.lower_bound(end);
+    it = runs_.lower_bound(kernel);
   }
 }
 
