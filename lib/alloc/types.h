@@ -193,6 +193,7 @@ struct Outcome {
   // For Allocator::undo(); meaningless elsewhere.
   struct Undo {
     std::uint64_t pa_id = 0;        // preallocation used or made; 0: none
+    PaInfo pa_before;               // ... as it was before, if it existed
     std::int32_t stream_slot = -1;
     GroupNo stream_before = 0;
   } undo;

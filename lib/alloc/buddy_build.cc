@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <algorithm>
+
+#include "alloc/buddy.h"
+
+namespace e4::alloc {
+
+namespace {
+
+using Word = bits::Word;
+constexpr Word kEven = 0x5555555555555555ULL;
+
+// The two operations of the inner loop, in a portable and a fast form.
+struct PortableOps {
+  /// Moves the even bits to the low half.
+  static Word even_bits(Word x) {
+    x &= kEven;
+    x = (x | (x >> 1)) & 0x3333333333333333ULL;
+    x = (x | (x >> 2)) & 0x0F0F0F0F0F0F0F0FULL;
+    x = (x | (x >> 4)) & 0x00FF00FF00FF00FFULL;
+    x = (x | (x >> 8)) & 0x0000FFFF0000FFFFULL;
+    return (x | (x >> 16)) & 0x00000000FFFFFFFFULL;
+  }
+  static std::uint32_t count(Word x) { return static_cast<std::uint32_t>(std::popcount(x)); }
+};
+
+#if defined(__x86_64__)
+// Assembly and not intrinsics: those would need the whole caller compiled for that CPU.
+struct Bmi2Ops {
+  static Word even_bits(Word x) {
+    Word r;
+    __asm__("pextq %2, %1, %0" : "=r"(r) : "r"(x), "r"(kEven));
+    return r;
+  }
+  static std::uint32_t count(Word x) {
+    Word r;
+    __asm__("popcntq %1, %0" : "=r"(r) : "r"(x) : "cc");
+    return static_cast<std::uint32_t>(r);
+  }
+};
+#endif
+
+struct Built {
+  std::uint32_t free = 0, frags = 0;
+  std::uint32_t* counts;
+  Word* levels;
+};
+
+/// Level by level: a chunk of order o+1 is free when both its halves are; a
+/// free chunk whose parent is not free is a piece. That is the canonical
+/// split, since its pieces are the greatest aligned chunks inside each run.
+template <class Ops>
+void build_levels(const BuddyShape& shape, const Word* bitmap, Built& out) {
+  Word buffer[65536 * 8 / 64 / 2];  // free chunks of the level at hand, from order 1 up
+  Word carry = 0;
+  Word any = 0;
+  std::uint32_t count0 = 0;
+  for (std::uint32_t w = 0; w < shape.bitmap_words; w += 2) {
+    Word pair[2];
+    for (unsigned half = 0; half < 2; ++half) {
+      const Word x = ~bitmap[w + half];
+      out.free += Ops::count(x);
+      out.frags += Ops::count(x & ~((x << 1) | carry));
+      carry = x >> 63;
+      const Word both = x & (x >> 1) & kEven;
+      count0 += Ops::count(x & ~(both | (both << 1)));
+      pair[half] = Ops::even_bits(both);
+    }
+    buffer[w / 2] = pair[0] | (pair[1] << 32);
+    any |= buffer[w / 2];
+  }
+  out.counts[0] = count0;
+
+  std::uint32_t words = shape.bitmap_words / 2;
+  for (unsigned o = 1; o < shape.orders; ++o) {
+    Word* level = out.levels + shape.level_at[o];
+    if (any == 0) {
+      std::fill(level, out.levels + shape.level_words, ~Word{0});
+      std::fill(out.counts + o, out.counts + shape.orders, 0U);
+      return;
+    }
+    std::uint32_t count = 0;
+    any = 0;
+    if (o == shape.orders - 1) {
+      for (std::uint32_t w = 0; w < words; ++w) {
+        count += Ops::count(buffer[w]);
+        level[w] = ~buffer[w];
+      }
+    } else if (words == 1) {
+      const Word x = buffer[0], both = x & (x >> 1) & kEven, piece = x & ~(both | (both << 1));
+      count = Ops::count(piece);
+      level[0] = ~piece;
+      any = buffer[0] = Ops::even_bits(both);
+    } else {
+      for (std::uint32_t w = 0; w < words; w += 2) {
+        Word pair[2];
+        for (unsigned half = 0; half < 2; ++half) {
+          const Word x = buffer[w + half], both = x & (x >> 1) & kEven, piece = x & ~(both | (both << 1));
+          count += Ops::count(piece);
+          level[w + half] = ~piece;
+          pair[half] = Ops::even_bits(both);
+        }
+        buffer[w / 2] = pair[0] | (pair[1] << 32);
+        any |= buffer[w / 2];
+      }
+      words /= 2;
+    }
+    out.counts[o] = count;
+  }
+}
+
+}  // namespace
+
+BuddyShape::BuddyShape(std::uint32_t block_bytes)
+    : bits(block_bytes * 8),
+      orders(static_cast<std::uint32_t>(std::countr_zero(block_bytes)) + 2),
+      bitmap_words(bits / 64),
+      level_words(0) {
+  for (unsigned o = 1; o < orders; ++o) {
+    level_at[o] = level_words;
+    level_words += std::max(1U, (bits >> o) / 64);
+  }
+}
+
+void Buddy::build(std::uint32_t clusters) {
+  Built out{0, 0, counts_.data(), levels_};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt")) {
+    build_levels<Bmi2Ops>(*shape_, bits_, out);
+  } else {
+    build_levels<PortableOps>(*shape_, bits_, out);
+  }
+#else
+  build_levels<PortableOps>(*shape_, bits_, out);
+#endif
+  free_ = out.free;
+  frags_ = out.frags;
+  lo_hint_ = bits::next_zero(bits_, 0, clusters);
+  order_mask_ = 0;
+  for (unsigned o = 0; o < shape_->orders; ++o)
+    if (counts_[o] != 0) order_mask_ |= 1U << o;
+}
+
+}  // namespace e4::alloc
