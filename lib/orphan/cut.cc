@@ -17,8 +17,8 @@ Error changed_underfoot(Blk block) {
 
 class ExtentCut {
  public:
-  ExtentCut(Volume& volume, std::uint32_t seed, std::uint64_t end, Cut& out)
-      : volume_(volume), seed_(seed), end_(end), out_(out) {}
+  ExtentCut(Volume& volume, std::uint32_t seed, std::uint64_t end, bool apply, Cut& out)
+      : volume_(volume), seed_(seed), end_(end), apply_(apply), out_(out) {}
 
   Result<void> root(std::span<std::byte> i_block) {
     ExtentNode<std::byte> n(i_block);
@@ -85,7 +85,7 @@ class ExtentCut {
         changed = true;
         continue;
       }
-      if (child_changed) {
+      if (child_changed && apply_) {
         const std::size_t at = 12 + std::size_t{ch.eh_max} * 12;
         if (volume_.geo().metadata_csum() && at + 4 <= child.size())
           store<le32>(child.data(), at, crc32c(seed_, std::span<const std::byte>(child).first(at)));
@@ -102,12 +102,14 @@ class ExtentCut {
   Volume& volume_;
   std::uint32_t seed_;
   std::uint64_t end_;
+  bool apply_;
   Cut& out_;
 };
 
 class BlockMapCut {
  public:
-  BlockMapCut(Volume& volume, std::uint64_t end, Cut& out) : volume_(volume), end_(end), out_(out) {}
+  BlockMapCut(Volume& volume, std::uint64_t end, bool apply, Cut& out)
+      : volume_(volume), end_(end), apply_(apply), out_(out) {}
 
   Result<void> root(std::span<std::byte> i_block) {
     const std::uint64_t per = volume_.geo().block_bytes / 4;
@@ -146,6 +148,7 @@ class BlockMapCut {
       store<le32>(table.data(), i * 4, 0U);
       return {};
     }
+    if (!apply_) return {};
     const auto now = E4_TRY(volume_.overlay().view(block));
     if (!std::equal(child.begin(), child.end(), now.begin())) {
       const auto to = E4_TRY(volume_.overlay().edit(block));
@@ -156,25 +159,35 @@ class BlockMapCut {
 
   Volume& volume_;
   std::uint64_t end_;
+  bool apply_;
   Cut& out_;
 };
 
-}  // namespace
-
-Result<Cut> cut_mapping(Volume& volume, Ino ino, std::span<std::byte> inode, std::uint64_t end) {
+Result<Cut> cut(Volume& volume, Ino ino, std::span<std::byte> inode, std::uint64_t end, bool apply) {
   Cut out;
   const InodeView view(inode);
   if (!view.has_mapping(volume.geo())) return out;
   const auto i_block = inode.subspan(0x28, 60);
   if (view.has_extents()) {
     const std::uint32_t seed = inode_csum_seed(volume.geo().csum_seed, ino, view.generation());
-    E4_TRY(ExtentCut(volume, seed, end, out).root(i_block));
+    E4_TRY(ExtentCut(volume, seed, end, apply, out).root(i_block));
   } else {
-    E4_TRY(BlockMapCut(volume, end, out).root(i_block));
+    E4_TRY(BlockMapCut(volume, end, apply, out).root(i_block));
   }
   // Right to left it was cut; left to right it is given back, so that a shared cluster is met by neighbours.
   std::sort(out.runs.begin(), out.runs.end(), [](const Run& a, const Run& b) { return a.logical < b.logical; });
   return out;
+}
+
+}  // namespace
+
+Result<Cut> cut_mapping(Volume& volume, Ino ino, std::span<std::byte> inode, std::uint64_t end) {
+  return cut(volume, ino, inode, end, true);
+}
+
+Result<Cut> measure_cut(Volume& volume, Ino ino, std::span<const std::byte> inode, std::uint64_t end) {
+  std::vector<std::byte> scratch(inode.begin(), inode.end());
+  return cut(volume, ino, scratch, end, false);
 }
 
 }  // namespace e4::orphan

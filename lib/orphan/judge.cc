@@ -145,7 +145,8 @@ Result<void> Judge::truncation(Record& r, const InodeView& inode) {
   if (!E4_TRY(claim_mapping(r, inode))) return {};
   const std::uint64_t end = end_block(geo_, inode.size());
   const Tail tail = runs_from(geo_, mapping_.runs, end);
-  r.back_bytes = count_clusters(geo_, tail.runs, {}, tail.keep) * geo_.cluster_blocks * geo_.block_bytes;
+  const Cut cut = E4_TRY(measure_cut(volume_, r.ino, raw_, end));
+  r.back_bytes = count_clusters(geo_, cut.runs, cut.meta, tail.keep) * geo_.cluster_blocks * geo_.block_bytes;
   bool dirty_tail = false;
   if (const TailBlock last = tail_block(geo_, mapping_, inode.size()); last.block != 0 && (r.flags & kFlagEncrypt) == 0)
     dirty_tail = any_nonzero(E4_TRY(volume_.overlay().view(last.block)).subspan(last.keep_bytes));
@@ -179,7 +180,8 @@ Result<bool> Judge::all_in_use(Record& r, Blk first, std::uint32_t blocks) {
 /// Walks and claims; false when the record was settled otherwise.
 Result<bool> Judge::claim_mapping(Record& r, const InodeView& inode) {
   E4_TRY(walk_mapping(volume_, r.ino, inode, mapping_));
-  bool sound = mapping_.ok();
+  // Clusters have no block maps (the resize inode apart): whose the other blocks of a cluster are cannot be told.
+  bool sound = mapping_.ok() && (!geo_.bigalloc() || inode.has_extents() || mapping_.runs.empty());
   if (!sound) settle(r, State::invalid, Action::leave, kUnreadable);
   for (const Run& run : mapping_.runs) sound = sound && E4_TRY(all_in_use(r, run.physical, run.blocks));
   for (const Blk b : mapping_.meta) sound = sound && E4_TRY(all_in_use(r, b, 1));

@@ -177,14 +177,6 @@ Result<void> walk_mapping(Volume& volume, Ino ino, const InodeView& inode, Mappi
     }
     return ExtentWalk(volume, ino, inode, out).root(i_block);
   }
-  if (volume.geo().bigalloc()) {
-    for (const std::byte b : i_block)
-      if (b != std::byte{0}) {
-        out.problem = "block map on a bigalloc file system";
-        return {};
-      }
-    return {};
-  }
   return BlockMapWalk(volume, out).root(i_block);
 }
 

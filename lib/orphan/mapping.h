@@ -46,6 +46,9 @@ struct Cut {
 /// i_blocks; does not seal the inode. The mapping must have been walked without a problem.
 Result<Cut> cut_mapping(Volume& volume, Ino ino, std::span<std::byte> inode, std::uint64_t end);
 
+/// The same without changing anything: what a cut would take off.
+Result<Cut> measure_cut(Volume& volume, Ino ino, std::span<const std::byte> inode, std::uint64_t end);
+
 /// First logical block past i_size.
 std::uint64_t end_block(const Geometry& geo, std::uint64_t size_bytes);
 

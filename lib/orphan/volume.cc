@@ -371,6 +371,26 @@ Result<Blk> Volume::allocate_cluster(Blk goal) {
   return make_error(ErrorKind::no_space, "no free block");
 }
 
+Blk Volume::find_free_run(std::uint32_t clusters) {
+  Blk best = 0;
+  std::uint32_t best_length = 0;
+  for (GroupNo g = 0; g < geo_.groups_count; ++g) {
+    if (!groups_[g].trusted || groups_[g].block_uninit() || groups_[g].free_blocks <= best_length) continue;
+    const auto held = bits(g, kBlocks);
+    if (!held) continue;
+    const auto map = (*held)->look(kBlocks);
+    std::uint32_t length = 0;
+    for (std::uint32_t i = 0, end = clusters_in_group(g); i < end && best_length < clusters; ++i) {
+      length = test_bit(map, i) ? 0 : length + 1;
+      if (length <= best_length) continue;
+      best_length = length;
+      best = geo_.first_data_block + (std::uint64_t{g} * geo_.clusters_per_group + i + 1 - length) * geo_.cluster_blocks;
+    }
+    if (best_length >= clusters) break;
+  }
+  return best;
+}
+
 void Volume::write_counts(GroupNo g, std::span<std::byte> desc) const {
   const GroupDesc& d = groups_[g];
   store<le16>(desc.data(), 0x0C, d.free_blocks & 0xFFFF);

@@ -108,6 +108,8 @@ class Volume {
   /// First fit; marks and counts. no_space when full. `goal`: a block or inode to start at.
   Result<Ino> allocate_inode(GroupNo goal);
   Result<Blk> allocate_cluster(Blk goal);
+  /// Start of the first run of so many free clusters within a group, or of the longest there is; 0: none.
+  Blk find_free_run(std::uint32_t clusters);
 
   /// Puts checksums on every bitmap, descriptor and superblock touched since
   /// the last call and sets the superblock's free counts to the groups' sums.
