@@ -12,8 +12,10 @@ namespace e4::journal {
 struct FastCommitResult {
   std::uint32_t records = 0;            // applied
   std::vector<Ino> touched{};           // ascending; their maps and counts were recomputed
-  /// Touched inodes in use with links 0 and on no orphan list (created,
-  /// fsynced, unlinked while open): to be released like orphans.
+  /// Touched inodes in use with links 0 (created, fsynced, unlinked while
+  /// open). Those not on the orphan list or in the orphan file already have to
+  /// be released like orphans, and with the first Committer::commit(): behind
+  /// it the fast commits are gone.
   std::vector<Ino> orphans{};
   std::vector<Problem> problems{};      // records that could not be applied
   /// Always true when anything was applied: group and directory counts were
