@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 
-namespace e4::test {
+namespace e4::testing_support {
 
 void Interleave::own(unsigned thread, void* memory, std::size_t bytes) {
   if (own_.size() <= thread) own_.resize(thread + 1);
@@ -260,4 +260,4 @@ void ModelLock::unlock() {
   });
 }
 
-}  // namespace e4::test
+}  // namespace e4::testing_support

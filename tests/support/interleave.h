@@ -13,7 +13,7 @@
 #include "alloc/sync.h"
 #include "base/mutex.h"
 
-namespace e4::test {
+namespace e4::testing_support {
 
 /// Walks through every interleaving of a few small threads over real code that
 /// touches shared memory through ModelSync.
@@ -254,4 +254,4 @@ struct ModelSync {
   }
 };
 
-}  // namespace e4::test
+}  // namespace e4::testing_support

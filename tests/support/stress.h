@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace e4::test {
+namespace e4::testing_support {
 
 /// Runs work(0) ... work(n - 1) at once on n threads that start together.
 template <class Work>
@@ -22,4 +22,4 @@ void together(unsigned threads, Work work) {
     });
 }
 
-}  // namespace e4::test
+}  // namespace e4::testing_support

@@ -17,8 +17,8 @@
 namespace e4::alloc {
 namespace {
 
-using test::Interleave;
-using test::ModelSync;
+using testing_support::Interleave;
+using testing_support::ModelSync;
 using Tracking = Policy::OrphanTracking;
 
 /// Compare-and-swap taken apart into a look and a plain store.

@@ -192,7 +192,7 @@ void stress(Tracking policy, unsigned threads, std::uint64_t seed, std::uint32_t
   std::deque<OrphanInode> inodes;
   for (unsigned i = 0; i < threads * kEach; ++i) inodes.emplace_back(1000 + i);
   std::atomic<int> wrong{0};
-  test::together(threads, [&](unsigned t) {
+  testing_support::together(threads, [&](unsigned t) {
     Random random(seed * 64 + t);
     for (unsigned turn = 0; turn < turns; ++turn) {
       OrphanInode& i = inodes[t * kEach + random.below(kEach)];
@@ -248,7 +248,7 @@ TEST_P(OrphanFilePolicy, AStorerBesideThemMissesNoChange) {
   std::deque<OrphanInode> inodes;
   for (unsigned i = 0; i < 9; ++i) inodes.emplace_back(50 + i);
   std::atomic<unsigned> running{3};
-  test::together(4, [&](unsigned t) {
+  testing_support::together(4, [&](unsigned t) {
     if (t == 3) {
       while (running.load() != 0) store_dirty();
       return;
@@ -288,7 +288,7 @@ TEST(Generation, CountersGiveEveryNumberOnce) {
     Generations generations(policy, 7);
     constexpr unsigned kThreads = 4, kEach = 2000;
     std::vector<std::vector<std::uint32_t>> got(kThreads);
-    test::together(kThreads, [&](unsigned t) {
+    testing_support::together(kThreads, [&](unsigned t) {
       for (unsigned i = 0; i < kEach; ++i) got[t].push_back(generations.next(t));
     });
     std::set<std::uint32_t> all;
