@@ -23,7 +23,7 @@ struct Policy {
   enum class GroupLayout : std::uint8_t { packed, split };
   enum class OrphanTracking : std::uint8_t { list, file_locked, file_lockless };
   enum class InodeGeneration : std::uint8_t { locked, atomic, random };
-  enum class LazytimeNeighbours : std::uint8_t { off, lock, trylock };
+  enum class LazytimeNeighbours : std::uint8_t { off, lock, trylock, rcu };
 
   BusyGroups busy_groups = BusyGroups::skip;
   StreamGoal stream_goal = StreamGoal::multi;

@@ -21,9 +21,9 @@ namespace e4::alloc {
 
 /// Order in which the neighbours' locks nest; a thread only goes down. Checked at run time in debug builds.
 enum class NeighbourRank : std::uint8_t {
+  inode_hash,    // lazytime: the hash of in-core inodes
   inode,         // lazytime: state and times of one in-core inode
   raw_inode,     // lazytime: the bytes of one inode in its table block
-  inode_hash,    // lazytime: the hash of in-core inodes
   orphan_file,   // file-locked: counters and slots
   orphan_list,   // the chain
   generation,    // next generation number
