@@ -82,7 +82,7 @@ $(OUT)/lib/libe4.pc: Makefile
 	@mkdir -p $(@D)
 	$Qprintf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' '' 'Name: libe4' \
 	  'Description: ext4 images, orphans, journal replay and the multi-block allocator, offline' 'Version: $(VERSION)' \
-	  'Requires.private: ext2fs com_err blkid fmt libzstd zlib' 'Libs: -L$${libdir} -le4' \
+	  'Requires.private: ext2fs com_err blkid fmt libzstd zlib' 'Libs: -L$${libdir} -le4' 'Libs.private: -pthread $(LIBS.replay)' \
 	  'Cflags: -I$${includedir}/e4progs -std=c++20' > $@
 
 define tool_rule
@@ -174,13 +174,13 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include/e4progs \
 	  $(DESTDIR)$(PREFIX)/share/man/man{3,5,8} $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -m755 $(BINS) $(DESTDIR)$(PREFIX)/sbin/
-	install -m644 $(LIBA) $(OUT)/lib/libe4.pc $(DESTDIR)$(LIBDIR)/
-	mv $(DESTDIR)$(LIBDIR)/libe4.pc $(DESTDIR)$(LIBDIR)/pkgconfig/
+	install -m644 $(LIBA) $(DESTDIR)$(LIBDIR)/
 	install -m755 $(LIBSO) $(DESTDIR)$(LIBDIR)/
 	ln -sf libe4.so.0 $(DESTDIR)$(LIBDIR)/libe4.so
-	for h in lib/*/*.h; do install -D -m644 $$h $(DESTDIR)$(PREFIX)/include/e4progs/$${h#lib/}; done
-	for s in 3 5 8; do for m in man/*.$$s; do [ -e $$m ] && install -m644 $$m $(DESTDIR)$(PREFIX)/share/man/man$$s/; done; done; true
-	for c in man/completions/*; do [ -e $$c ] && install -m644 $$c $(DESTDIR)$(PREFIX)/share/bash-completion/completions/; done; true
+	sed -e 's|^prefix=.*|prefix=$(PREFIX)|' -e 's|^libdir=.*|libdir=$(LIBDIR)|' $(OUT)/lib/libe4.pc > $(DESTDIR)$(LIBDIR)/pkgconfig/libe4.pc
+	cd lib && for h in */*.h; do install -D -m644 $$h $(DESTDIR)$(PREFIX)/include/e4progs/$$h || exit 1; done
+	for m in man/*.[358]; do install -m644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/ || exit 1; done
+	install -m644 man/completions/* $(DESTDIR)$(PREFIX)/share/bash-completion/completions/
 
 clean:
 	rm -rf build

@@ -149,10 +149,11 @@ Result<std::uint64_t> Draft::commit(image::Device& target, const Commit& how) co
     return {};
   };
   const std::vector<std::byte> zeros(kRunBytes);
-  E4_TRY(put(kSuperOffset, std::span(zeros).first(kSuperBytes)));
-  E4_TRY(target.flush());
-
   bool reads_zero = how.reads_zero;
+  if (!reads_zero) {
+    E4_TRY(put(kSuperOffset, std::span(zeros).first(kSuperBytes)));
+    E4_TRY(target.flush());
+  }
   if (how.discard && E4_TRY(target.discard(0, bytes_))) reads_zero = true;
   if (!reads_zero) {
     for (const auto& [first, end] : zeroed_) {

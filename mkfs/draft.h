@@ -45,7 +45,8 @@ class Draft final : public image::Device {
 
   struct Commit {
     bool discard = true;       // drop the target's content first
-    bool reads_zero = false;   // the target is known to read as zeros: zeroed blocks need no write
+    bool reads_zero = false;   // the target is known to read as zeros: zeroed blocks need no write, and no
+                               // old superblock need be destroyed
     std::stop_token stop = {};
   };
   /// Copies the draft to `target`: the old superblock is destroyed first and

@@ -4,6 +4,7 @@
 #include <ext2fs/ext2fs.h>
 
 #include <cstring>
+#include <optional>
 
 #include "image/filsys.h"
 #include "orphan/format.h"
@@ -196,11 +197,42 @@ class Builder {
       return make_error(ErrorKind::no_space, "a journal of " + std::to_string(b_.journal_blocks) +
                                                  " blocks would take more than half of the " +
                                                  std::to_string(free_blocks) + " free blocks");
-    int flags = EXT2_MKJOURNAL_NO_MNT_CHECK;
-    if (p_.lazy_journal) flags |= EXT2_MKJOURNAL_LAZYINIT;
-    E4_EXT2(ext2fs_add_journal_inode3(fs_, &params, p_.journal.location.value_or(~blk64_t{0}), flags), "creating the journal");
+    // The library would write every zero of the log; the draft only needs to know where they belong.
+    E4_EXT2(ext2fs_add_journal_inode3(fs_, &params, p_.journal.location.value_or(~blk64_t{0}),
+                                      EXT2_MKJOURNAL_NO_MNT_CHECK | EXT2_MKJOURNAL_LAZYINIT),
+            "creating the journal");
+    if (!p_.lazy_journal) E4_TRY(zero_log());
     fs_->super->s_overhead_clusters +=
         static_cast<std::uint32_t>((b_.journal_blocks + p_.cluster_blocks - 1) / p_.cluster_blocks);
+    return {};
+  }
+
+  /// All of the log but its superblock.
+  Result<void> zero_log() {
+    struct Run {
+      Draft* draft;
+      blk64_t first = 0, blocks = 0;
+      std::optional<Error> error;
+      void end() {
+        if (blocks == 0 || error) return;
+        if (auto r = draft->zero(first, blocks); !r) error = std::move(r).error();
+      }
+    } run{&draft_, 0, 0, {}};
+    const auto visit = [](ext2_filsys, blk64_t* block, e2_blkcnt_t logical, blk64_t, int, void* context) {
+      Run& r = *static_cast<Run*>(context);
+      if (logical == 0) return 0;
+      if (*block != r.first + r.blocks) {
+        r.end();
+        r.first = *block;
+        r.blocks = 0;
+      }
+      ++r.blocks;
+      return 0;
+    };
+    E4_EXT2(ext2fs_block_iterate3(fs_, EXT2_JOURNAL_INO, BLOCK_FLAG_DATA_ONLY | BLOCK_FLAG_READ_ONLY, nullptr, visit, &run),
+            "walking the journal");
+    run.end();
+    if (run.error) return *run.error;
     return {};
   }
 
