@@ -71,8 +71,15 @@ Result<MapResult> write_extent_map(Filsys& fs, Ino ino, ext2_inode_large& inode,
                                    Lblk size_blocks) {
   const std::uint32_t bs = fs.block_bytes();
   const std::uint32_t capacity = (bs - kHeaderBytes) / kEntryBytes;
-  TreePlan plan = plan_tree(owned.runs, owned.meta, owned.loose, size_blocks, capacity,
-                            static_cast<std::uint32_t>(EXT2FS_CLUSTER_RATIO(fs.raw())));
+  const auto ratio = static_cast<std::uint32_t>(EXT2FS_CLUSTER_RATIO(fs.raw()));
+  TreePlan plan = plan_tree(owned.runs, owned.meta, owned.loose, size_blocks, capacity, ratio);
+  if (plan.extra_needed != 0) {
+    // The size the trace told splits runs that the kernel had whole: let the
+    // file reach to its last block, which needs the fewest entries there can be.
+    Lblk end = size_blocks;
+    for (const auto& r : owned.runs) end = std::max<Lblk>(end, r.lblk + r.len_blocks);
+    plan = plan_tree(owned.runs, owned.meta, owned.loose, end, capacity, ratio);
+  }
   std::uint64_t map_blocks = 0;
   for (auto& level : plan.levels) {
     map_blocks += level.size();
@@ -114,6 +121,8 @@ Result<MapResult> write_extent_map(Filsys& fs, Ino ino, ext2_inode_large& inode,
     put_index(root + kHeaderBytes + kEntryBytes * k, children[k].lblk, children[k].block);
   inode.i_flags |= EXT4_EXTENTS_FL;
   MapResult r;
+  for (const auto& run : plan.runs)
+    if (!run.unwritten) r.written_lblk_end = std::uint64_t{run.lblk} + run.len_blocks;
   if (!plan.runs.empty()) r.last_lblk_end = std::uint64_t{plan.runs.back().lblk} + plan.runs.back().len_blocks;
   r.blocks_512 = count_512(fs, plan.runs, map_blocks);
   r.extra_blocks = plan.extra_needed;

@@ -16,6 +16,7 @@ struct OwnedBlocks {
 
 struct MapResult {
   std::uint64_t last_lblk_end = 0;   // blocks up to the end of the last mapped one
+  std::uint64_t written_lblk_end = 0; // ... of the last initialised one (extent maps)
   std::uint64_t blocks_512 = 0;      // i_blocks in 512-byte units, clusters counted whole
   std::uint32_t extra_blocks = 0;    // blocks taken from free space beyond what the inode owned
 };

@@ -144,17 +144,24 @@ Result<void> Materializer::apply(const trace::Event& e) {
         return table_.grow(e.ino, static_cast<std::uint64_t>(e.range.pos + e.range.len));
       return {};
     case K::collapse_range:
-      if (e.range.pos < 0 || e.range.len <= 0 || static_cast<std::uint64_t>(e.range.pos) % bs != 0 ||
-          static_cast<std::uint64_t>(e.range.len) % bs != 0)
-        return {};
-      return table_.collapse(e.ino, static_cast<Lblk>(static_cast<std::uint64_t>(e.range.pos) / bs),
-                             static_cast<Lblk>(static_cast<std::uint64_t>(e.range.len) / bs));
-    case K::insert_range:
-      if (e.range.pos < 0 || e.range.len <= 0 || static_cast<std::uint64_t>(e.range.pos) % bs != 0 ||
-          static_cast<std::uint64_t>(e.range.len) % bs != 0)
-        return {};
-      return table_.insert(e.ino, static_cast<Lblk>(static_cast<std::uint64_t>(e.range.pos) / bs),
-                           static_cast<Lblk>(static_cast<std::uint64_t>(e.range.len) / bs));
+    case K::insert_range: {
+      // Printed before the kernel looks at the arguments: what it refuses must do nothing here.
+      const std::uint64_t unit = bs * EXT2FS_CLUSTER_RATIO(fs_.raw());
+      if (e.range.pos < 0 || e.range.len <= 0) return {};
+      const auto pos = static_cast<std::uint64_t>(e.range.pos), len = static_cast<std::uint64_t>(e.range.len);
+      if (pos % unit != 0 || len % unit != 0 || (pos + len) / bs > UINT32_MAX) return {};
+      const FileTable::File* f = E4_TRY(table_.find(e.ino));
+      const std::uint64_t size = f->size_bytes;
+      const auto from = static_cast<Lblk>(pos / bs), count = static_cast<Lblk>(len / bs);
+      if (e.kind == K::collapse_range) {
+        if (pos + len >= size) return {};
+        E4_TRY(table_.collapse(e.ino, from, count));
+        return table_.set_size(e.ino, size - len);
+      }
+      if (pos >= size) return {};
+      E4_TRY(table_.insert(e.ino, from, count));
+      return table_.set_size(e.ino, size + len);
+    }
     default:
       return {};
   }
@@ -255,7 +262,9 @@ Result<void> Materializer::write_inode(Ino ino, const FileTable::File& file) {
       std::vector<std::byte> text(fs_.block_bytes());
       std::memset(text.data(), 'x', size);
       if (!owned.runs.empty()) {
+        owned.runs.resize(1);
         owned.runs[0].lblk = 0;
+        owned.runs[0].len_blocks = 1;  // of its cluster
         E4_TRY(fs_.device().write(owned.runs[0].pblk * fs_.block_bytes(), text));
       }
     }
@@ -268,9 +277,10 @@ Result<void> Materializer::write_inode(Ino ino, const FileTable::File& file) {
     MapResult map;
     if (extents) {
       map = E4_TRY(write_extent_map(fs_, ino, inode, owned, size_blocks));
+      if (LINUX_S_ISREG(inode.i_mode) && map.written_lblk_end > size_blocks) size = map.written_lblk_end * bs;
     } else {
       map = E4_TRY(write_indirect_map(fs_, ino, inode, owned));
-      if (dir == nullptr) size = std::max(size, map.last_lblk_end * bs);
+      if (LINUX_S_ISREG(inode.i_mode)) size = std::max(size, map.last_lblk_end * bs);
     }
     result_.extra_blocks += map.extra_blocks;
     std::uint64_t count = map.blocks_512;
@@ -345,6 +355,12 @@ Result<Materialized> Materializer::finish(const MaterializeOptions& options) {
   }
   for (const auto& [ino, f] : table_.files())
     if (f.in_image && (f.gone || f.created)) E4_TRY(remove_inode(ino, f));
+  // Checksums of map and directory blocks start from the generation on disk: it must be the new one by then.
+  for (const auto& [ino, f] : table_.files()) {
+    if (f.gone || (!f.created && f.in_image)) continue;
+    ext2_inode_large blank{};
+    E4_EXT2(ext2fs_write_inode_full(fs_.raw(), ino, reinterpret_cast<ext2_inode*>(&blank), sizeof blank), "inode");
+  }
   E4_TRY(gather_directories());
   choose_names();
   // Directories first: which names fit decides where the others go.

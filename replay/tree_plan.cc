@@ -96,6 +96,8 @@ TreePlan plan_tree(std::vector<MappedRun> runs, std::vector<Blk> meta, std::vect
   for (;;) {
     plan.runs = normal_form(mapped, size_blocks);
     std::vector<std::uint32_t> levels = tree_levels(plan.runs.size(), capacity);
+    // A tree block where the inode would do is legal: the kernel does not take depth back either.
+    if (levels.empty() && !plan.runs.empty() && !meta.empty()) levels = {1};
     // Too many tree blocks: first let leaves be emptier, then turn one into a run and look again.
     while (total(levels) < meta.size() && !levels.empty() && levels.back() < plan.runs.size()) {
       std::vector<std::uint32_t> wider = tree_levels(levels.back() + std::uint64_t{1}, capacity);

@@ -20,6 +20,7 @@ class SparseDevice final : public Device {
   Result<void> write(std::uint64_t offset, std::span<const std::byte> data) override;
   Result<void> flush() override { return {}; }
   Result<bool> discard(std::uint64_t offset, std::uint64_t bytes) override;
+  Result<std::uint64_t> next_data(std::uint64_t offset) override;
   [[nodiscard]] std::uint64_t size() const override { return bytes_; }
   [[nodiscard]] bool writable() const override { return true; }
   [[nodiscard]] const std::string& name() const override { return name_; }

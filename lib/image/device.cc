@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "image/device.h"
 
+#include <algorithm>
 #include <blkid/blkid.h>
 #include <cerrno>
 #include <charconv>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "image/filsys.h"
 
 namespace e4::image {
@@ -54,6 +56,13 @@ class FileDevice final : public Device {
       done += static_cast<std::size_t>(n);
     }
     return {};
+  }
+
+  Result<std::uint64_t> next_data(std::uint64_t offset) override {
+    if (offset >= bytes_) return bytes_;
+    const off_t at = ::lseek(fd_, static_cast<off_t>(offset_ + offset), SEEK_DATA);
+    if (at < 0) return errno == ENXIO ? bytes_ : offset;
+    return std::min(static_cast<std::uint64_t>(at) - offset_, bytes_);
   }
 
   Result<void> flush() override {
@@ -183,6 +192,25 @@ Result<std::unique_ptr<Device>> open_file(const std::string& path_and_offset, Fi
   return std::unique_ptr<Device>(
       std::make_unique<FileDevice>(fd, std::move(name), offset, static_cast<std::uint64_t>(end) - offset,
                                    options.writable, block_device));
+}
+
+Result<std::uint64_t> Device::next_data(std::uint64_t offset) { return std::min(offset, size()); }
+
+Result<void> export_image(Device& device, const std::string& path) {
+  constexpr std::uint64_t kStep = 64 * kKiB;
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return errno_error(errno, "cannot create " + path);
+  FileDevice out(fd, path, 0, device.size(), true, false);
+  if (::ftruncate(fd, static_cast<off_t>(device.size())) != 0) return errno_error(errno, path + ": set size");
+  std::vector<std::byte> buffer(kStep);
+  const std::vector<std::byte> zeros(kStep);
+  for (std::uint64_t at = 0; (at = E4_TRY(device.next_data(at)) / kStep * kStep) < device.size(); at += kStep) {
+    const auto part = std::span(buffer).first(std::min(kStep, device.size() - at));
+    E4_TRY(device.read(at, part));
+    if (std::memcmp(part.data(), zeros.data(), part.size()) == 0) continue;
+    E4_TRY(out.write(at, part));
+  }
+  return {};
 }
 
 std::unique_ptr<Device> make_memory_device(std::string name, std::uint64_t bytes) {

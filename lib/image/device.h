@@ -27,6 +27,9 @@ class Device {
   /// the range reads as zeros from now on; false: it holds anything, or this
   /// device cannot. Layers that must keep old content (undo) leave it at false.
   virtual Result<bool> discard(std::uint64_t offset, std::uint64_t bytes);
+  /// Where the next bytes that may differ from zero begin, at or after `offset`; size() if there are none. Lets
+  /// copies skip holes; the default knows of no holes.
+  virtual Result<std::uint64_t> next_data(std::uint64_t offset);
   [[nodiscard]] virtual std::uint64_t size() const = 0;
   [[nodiscard]] virtual bool writable() const = 0;
   /// What to call it in messages.
@@ -48,6 +51,10 @@ Result<std::unique_ptr<Device>> open_file(const std::string& path, FileDeviceOpt
 /// Error (busy) when the file or device is mounted (also through a loop
 /// device), swapped on, or held by the kernel.
 Result<void> refuse_if_in_use(const std::string& path);
+
+/// Copies the whole device to a new file at `path` (mode 0644, replaced if it
+/// exists); what is zero stays a hole.
+Result<void> export_image(Device& device, const std::string& path);
 
 /// A memory-backed device, for tests and scratch images.
 std::unique_ptr<Device> make_memory_device(std::string name, std::uint64_t bytes);

@@ -160,6 +160,17 @@ Result<void> Overlay::write(std::uint64_t offset, std::span<const std::byte> dat
   return {};
 }
 
+Result<std::uint64_t> Overlay::next_data(std::uint64_t offset) {
+  std::uint64_t at = E4_TRY(base_.next_data(offset));
+  const Blk first = offset / block_bytes_;
+  auto nearer = [&](Blk block) {
+    if (block >= first) at = std::min(at, std::max(offset, block * block_bytes_));
+  };
+  for (const auto& [block, data] : impl_->dirty) nearer(block);
+  for (const auto& [block, to] : impl_->aliases) nearer(block);
+  return at;
+}
+
 void Overlay::alias(Blk block, Blk source, bool unescape) {
   E4_ASSERT(block < blocks_count() && source < blocks_count());
   forget(block);

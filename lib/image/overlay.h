@@ -32,6 +32,7 @@ class Overlay final : public Device {
   Result<void> read(std::uint64_t offset, std::span<std::byte> out) override;
   Result<void> write(std::uint64_t offset, std::span<const std::byte> data) override;
   Result<void> flush() override { return {}; }
+  Result<std::uint64_t> next_data(std::uint64_t offset) override;
   [[nodiscard]] std::uint64_t size() const override;
   [[nodiscard]] bool writable() const override { return true; }
   [[nodiscard]] const std::string& name() const override;

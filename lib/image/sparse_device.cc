@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <unordered_map>
+#include <vector>
 
 #include "image/container.h"
 
@@ -20,6 +21,7 @@ bool all_zero(std::span<const std::byte> s) {
 
 struct SparseDevice::Pages {
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> map;
+  std::vector<std::uint64_t> sorted;  // page numbers for next_data(); stale when its size differs from the map's
 };
 
 SparseDevice::SparseDevice(std::string name, std::uint64_t bytes)
@@ -62,9 +64,21 @@ Result<void> SparseDevice::write(std::uint64_t offset, std::span<const std::byte
   return {};
 }
 
+Result<std::uint64_t> SparseDevice::next_data(std::uint64_t offset) {
+  auto& sorted = pages_->sorted;
+  if (sorted.size() != pages_->map.size()) {
+    sorted.clear();
+    for (const auto& [page, data] : pages_->map) sorted.push_back(page);
+    std::sort(sorted.begin(), sorted.end());
+  }
+  const auto it = std::lower_bound(sorted.begin(), sorted.end(), offset / kPageBytes);
+  return it == sorted.end() ? bytes_ : std::min(std::max(offset, *it * kPageBytes), bytes_);
+}
+
 Result<bool> SparseDevice::discard(std::uint64_t offset, std::uint64_t bytes) {
   if (offset > bytes_ || bytes > bytes_ - offset) return false;
   const std::uint64_t end = offset + bytes;
+  pages_->sorted.clear();
   for (std::uint64_t page = (offset + kPageBytes - 1) / kPageBytes; page < end / kPageBytes; ++page) pages_->map.erase(page);
   const std::array<std::byte, kPageBytes> zeros{};
   if (offset % kPageBytes != 0) {

@@ -27,8 +27,9 @@ TEST(TreePlan, RunsBehindTheEndAreUnwrittenAndTheOneAcrossItIsCut) {
 }
 
 TEST(TreePlan, ASurplusTreeBlockBecomesAnUnwrittenRunBehindTheEnd) {
-  const auto p = plan_tree({{0, 100, 1, false}}, {777}, {}, 1, 84, 1);
-  EXPECT_TRUE(p.levels.empty());
+  const auto p = plan_tree({{0, 100, 1, false}}, {555, 777}, {}, 1, 84, 1);
+  ASSERT_EQ(p.levels.size(), 1U);
+  EXPECT_EQ(p.levels[0], std::vector<Blk>{555});
   ASSERT_EQ(p.runs.size(), 2U);
   EXPECT_EQ(p.runs[1].pblk, 777U);
   EXPECT_TRUE(p.runs[1].unwritten);
@@ -90,7 +91,9 @@ TEST(TreePlan, EveryOwnedBlockIsUsedExactlyOnceWhateverTheShape) {
       }
     }
     EXPECT_LE(p.runs.size(), above);
-    if (!p.levels.empty()) EXPECT_GE(p.runs.size(), p.levels.back().size()) << "no empty leaf";
+    if (!p.levels.empty()) {
+      EXPECT_GE(p.runs.size(), p.levels.back().size()) << "no empty leaf";
+    }
     EXPECT_EQ(extra, p.extra_needed);
     for (const auto& [b, times] : owned) ASSERT_EQ(times, 1) << "block " << b;
   }
