@@ -33,7 +33,7 @@ struct ReleaseOptions {
   /// as the kernel does, with the orphan kept tracked until its last part.
   std::size_t capacity_blocks = static_cast<std::size_t>(-1);
   /// Called for each record when it is dealt with, in the order of the work; may be empty.
-  std::function<void(const Record&)> done;
+  std::function<void(const Record&)> done{};
 };
 
 /// Carries out a plan, batch by batch:
