@@ -56,9 +56,10 @@ const std::vector<Row>& rows() {
                                       {"atomic", "proposed", "an atomic counter"},
                                       {"random", "linux-4.15", "a fresh random number each"}}),
       row<&Policy::lazytime_neighbours>("lazytime-neighbours", "time stamps of inodes in the same block",
-                                        {{"off", "proposed", "not written along"},
-                                         {"lock", "before linux-5.15", "each neighbour looked up under the hash lock"},
-                                         {"trylock", "proposed", "skipped when its lock is held"}}),
+                                        {{"off", "before linux-5.15", "not written along (to linux-3.19)"},
+                                         {"lock", "before linux-5.15", "each looked up under the lock of the inode hash (linux-4.0 to 5.7)"},
+                                         {"trylock", "proposed", "skipped when the lock of the hash is held"},
+                                         {"rcu", "linux-5.8", "the hash is walked without a lock"}}),
   };
   return kRows;
 }

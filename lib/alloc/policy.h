@@ -34,7 +34,7 @@ struct Policy {
   GroupLayout group_layout = GroupLayout::packed;
   OrphanTracking orphan_tracking = OrphanTracking::file_lockless;
   InodeGeneration inode_generation = InodeGeneration::random;
-  LazytimeNeighbours lazytime_neighbours = LazytimeNeighbours::lock;
+  LazytimeNeighbours lazytime_neighbours = LazytimeNeighbours::rcu;
 
   friend bool operator==(const Policy&, const Policy&) = default;
 

@@ -151,6 +151,7 @@ class Interleave {
 /// A blocking lock under the explorer; plain words outside of it.
 class E4_CAPABILITY("mutex") ModelLock {
  public:
+  ModelLock() = default;
   explicit ModelLock(alloc::NeighbourRank) {}
   void lock() E4_ACQUIRE();
   bool try_lock() E4_TRY_ACQUIRE(true);
