@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+
+#include "cli/io.h"
+#include "replay/options.h"
+
+// One function a command: its options, to an exit status. An Error is printed
+// by the caller and means "could not".
+namespace e4::replay {
+
+Result<int> cmd_compare(const CompareOptions& options, cli::Io& io);
+Result<int> cmd_info(const InfoOptions& options, cli::Io& io);
+Result<int> cmd_policies(const PoliciesOptions& options, cli::Io& io);
+Result<int> cmd_record(const RecordOptions& options, cli::Io& io);
+
+}  // namespace e4::replay
