@@ -128,10 +128,20 @@ void Comparer::count(const RequestRecord& r, alloc::Status status, const alloc::
 
 Result<void> Comparer::decide(RequestRecord& r) {
   in_flight_.erase(r.request.pid);
-  if (mode_ == Mode::free_run) translate(r.ready);
   log_.clear();
   alloc::Outcome o;
-  const alloc::Status status = allocator_.allocate(r.ready, o, &log_);
+  alloc::Status status = alloc::Status::ok;
+  if (mode_ == Mode::free_run) {
+    translate(r.ready);
+    if (take_ahead(r, status, o)) {
+      const bool same = matches(r, status, o);
+      count(r, status, o, same);
+      if (!same) differ(r, status, o);
+      adopt(r, o);
+      return {};
+    }
+  }
+  status = allocator_.allocate(r.ready, o, &log_);
   if (status == alloc::Status::error) {
     // A bitmap that cannot be read is a fault of the image, not a decision.
     const std::string why = allocator_.take_error();
@@ -230,6 +240,7 @@ Result<void> Comparer::free(const Freed& f) {
 
 void Comparer::discard_inode(Ino ino, std::uint32_t expected) {
   if (allocator_.discard_inode(ino) != expected) ++result_.pa_count_differs;
+  if (!ahead_of_.empty()) drop_ahead(ino);
 }
 
 void Comparer::inode_allocated(Ino ino, std::uint32_t) {

@@ -137,6 +137,8 @@ class Comparer final : public Target {
   void adopt(const RequestRecord& r, const alloc::Outcome& o);
   void translate(alloc::Request& q) const;
   void catch_up(const RequestRecord& r, alloc::Request q, const alloc::Outcome& o);
+  bool take_ahead(const RequestRecord& r, alloc::Status& status, alloc::Outcome& o);
+  void drop_ahead(Ino ino);
   Result<void> free_ours(const Freed& freed);
   std::vector<Activity> others(const RequestRecord& r) const;
   Tally& row(const RequestRecord& r);
@@ -150,6 +152,13 @@ class Comparer final : public Target {
   std::uint64_t lost_ = 0;
   CompareResult result_;
   Translation translation_;
+  /// Free run: what one of our requests got beyond the kernel's; its caller comes again for it.
+  struct Ahead {
+    Lblk lblk;
+    Blk block;
+    std::uint32_t len;  // clusters
+  };
+  std::unordered_map<Ino, Ahead> ahead_of_;
   std::deque<Activity> recent_;
   bool returning_ = false;        // between run_stats and end_commit
   std::uint64_t trims_ = 0;       // discards started

@@ -43,15 +43,46 @@ void Comparer::adopt(const RequestRecord& r, const alloc::Outcome& o) {
   const std::uint32_t len = r.result.req.len;
   const std::uint32_t got = std::min(o.len, len);
   if (got != 0) translation_.set(kernel, got, cluster_of(o.block));
-  if (o.len > len) {  // more than the kernel: its caller comes again for the rest
-    alloc::FreeRequest how;
-    how.ino = r.request.ino;
-    how.when = alloc::FreeRequest::When::at_once;
-    how.block = block_of(cluster_of(o.block) + len);
-    how.count_blocks = std::uint64_t{o.len - len} << allocator_.geometry().cluster_bits;
-    if (!allocator_.free(how)) ++result_.free_errors;
+  if (o.len > len) {
+    const auto bits = allocator_.geometry().cluster_bits;
+    ahead_of_[r.request.ino] = {r.request.req.logical + (len << bits), o.block + (std::uint64_t{len} << bits), o.len - len};
   }
   if (got < len) catch_up(r, r.ready, o);
+}
+
+/// The kernel's caller comes for the rest of what we gave it at once.
+bool Comparer::take_ahead(const RequestRecord& r, alloc::Status& status, alloc::Outcome& o) {
+  const auto it = ahead_of_.find(r.request.ino);
+  if (it == ahead_of_.end() || !r.is_data()) return false;
+  if (it->second.lblk != r.request.req.logical || r.end == RequestRecord::End::refused || r.result.req.len == 0) {
+    drop_ahead(r.request.ino);
+    return false;
+  }
+  status = alloc::Status::ok;
+  o.block = it->second.block;
+  o.len = std::min(it->second.len, r.ready.len_clusters);
+  const Ahead rest{0, it->second.block + (std::uint64_t{o.len} << allocator_.geometry().cluster_bits), it->second.len - o.len};
+  ahead_of_.erase(it);
+  if (rest.len != 0) {  // more than even this request asks for: nobody comes for it
+    ahead_of_[r.request.ino] = rest;
+    drop_ahead(r.request.ino);
+  }
+  return true;
+}
+
+/// Nobody came for it: free again. It may lie inside a preallocation of the inode, which has to go first.
+void Comparer::drop_ahead(Ino ino) {
+  const auto it = ahead_of_.find(ino);
+  if (it == ahead_of_.end()) return;
+  const Ahead a = it->second;
+  ahead_of_.erase(it);
+  allocator_.discard_inode(ino);
+  alloc::FreeRequest how;
+  how.ino = ino;
+  how.when = alloc::FreeRequest::When::at_once;
+  how.block = a.block;
+  how.count_blocks = std::uint64_t{a.len} << allocator_.geometry().cluster_bits;
+  if (!allocator_.free(how)) ++result_.free_errors;
 }
 
 /// We got less than the kernel: what a caller would do, ask again for the rest.

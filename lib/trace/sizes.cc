@@ -112,7 +112,10 @@ void Sizes::start_call(Thread& t, const Event& e) {
       t.has_exit = e.kind == Kind::fallocate_enter;
       break;
     case Kind::insert_range:
-      if (sane && aligned && pos < size(e.ino)) inode(e.ino).size += len;
+      if (sane && aligned && pos < size(e.ino)) {
+        t.inserting = e.ino;
+        t.insert_bytes = len;
+      }
       break;
     case Kind::collapse_range:
       if (sane && aligned && pos + len < size(e.ino)) {
@@ -144,6 +147,10 @@ void Sizes::feed(const Event& e) {
   if (t.direct != 0 && !in_mapping_loop(e.kind)) {
     raise(t.direct, t.direct_end);
     t.direct = 0;
+  }
+  if (t.inserting != 0 && !t.flushing && e.kind != Kind::writepages) {
+    inode(t.inserting).size += t.insert_bytes;
+    t.inserting = 0;
   }
   if (starts_call(e.kind)) {
     end_of_call(t);

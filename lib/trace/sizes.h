@@ -29,7 +29,8 @@ using InodeLookup = std::function<std::optional<InodeStart>(Ino)>;
 ///                          thread's next event that is not part of the mapping loop
 ///  shrinking               begin_ordered_truncate; in data=journal and writeback the start of ext_remove_space to the
 ///                          end inside truncate
-///  insert range            offset and length aligned, offset < size: size += length at once
+///  insert range            offset and length aligned, offset < size: size += length once the call has written the
+///                          pages behind the offset back (its own writepages)
 ///  collapse range          aligned, offset + length < size: size -= length at the end of the call
 ///  unlink_enter            prints the true size: whatever was missed is known from here on
 ///  growing truncate        no event at all: the one gap
@@ -68,6 +69,8 @@ class Sizes {
     std::uint64_t direct_end = 0;
     Ino collapsing = 0;
     std::uint64_t collapse_bytes = 0;
+    Ino inserting = 0;
+    std::uint64_t insert_bytes = 0;
   };
   Inode& inode(Ino ino);
   Thread& thread(std::int32_t pid);
