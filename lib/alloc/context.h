@@ -58,6 +58,8 @@ struct Context {
   GroupNo pf_group = 0;
   std::uint32_t pf_count = 0, pf_ios = 0;
 
+  std::uint32_t held_seen = 0;         // visits that met a lock of Request::held_groups
+
   LocalityHold lg{};                   // small files: their locality group, locked
   Pa* pa = nullptr;                    // used by this request, one reference held
   bool from_prealloc = false;

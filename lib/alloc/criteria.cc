@@ -127,6 +127,19 @@ void Impl::scan_optimized(Context& c, GroupNo start, GroupNo ngroups) {
   c.cr = kCrGoalLenSlow;
 }
 
+namespace {
+
+/// Request::held_groups: a lock covers all groups that hash to it.
+bool pretend_held(Context& c, GroupNo g) {
+  const GroupNo* const end = c.rq.held_groups + c.rq.held_groups_count;
+  const bool held = std::any_of(c.rq.held_groups, end, [&](GroupNo h) { return h % GroupTable::kLocks == g % GroupTable::kLocks; });
+  if (!held || (c.rq.held_visits != 0 && c.held_seen >= c.rq.held_visits)) return false;
+  ++c.held_seen;
+  return true;
+}
+
+}  // namespace
+
 void Impl::visit(Context& c, GroupNo g) {
   const unsigned cr = c.cr;
   if (g == c.pf_group && (cr >= kCrGoalLenSlow || c.pf_ios < tun.mb_prefetch_limit)) prefetch(c, g);
@@ -134,7 +147,8 @@ void Impl::visit(Context& c, GroupNo g) {
   GroupLock& l = groups.lock(g);
   const bool skip_busy = policy.busy_groups == Policy::BusyGroups::skip && cr < kCrAnyFree;
   Verdict verdict = Verdict::lock_held;
-  if (!skip_busy || !l.spin.is_locked()) {
+  const bool pretended = skip_busy && c.rq.held_groups_count != 0 && pretend_held(c, g);
+  if (!pretended && (!skip_busy || !l.spin.is_locked())) {
     verdict = judge_unlocked(c, g, cr);
     if (verdict == Verdict::measured) {
       if (!skip_busy) {

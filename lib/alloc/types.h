@@ -146,6 +146,7 @@ struct Request {
   /// cause of a difference. The array must live through the call.
   const GroupNo* held_groups = nullptr;
   std::uint32_t held_groups_count = 0;
+  std::uint32_t held_visits = 0;    // only the first so many visits find such a lock held; 0: all
 };
 
 /// "G/S/L@l" of the events. start may be -1 (stream goal).

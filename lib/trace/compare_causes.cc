@@ -105,34 +105,31 @@ bool Comparer::try_sizes(RequestRecord& r, Difference& d) {
 bool Comparer::try_locks(RequestRecord& r, Difference& d) {
   const std::vector<Activity> near = others(r);
   if (near.empty()) return false;
-  alloc::Request q = r.ready;
-  std::vector<GroupNo> tried;
-  const auto attempt = [&](std::vector<GroupNo> held) {
-    q.held_groups = held.data();
-    q.held_groups_count = static_cast<std::uint32_t>(held.size());
-    const bool fits = try_request(r, q);
-    q.held_groups = nullptr;
-    q.held_groups_count = 0;
-    return fits;
-  };
-  // Each group somebody was at, then the one the model chose: skipping it is what a held lock does.
+  // Each group somebody was at, then the one the model chose. A lock may be held for the whole search or for the
+  // first visits only (a group is visited once a criterion).
+  constexpr std::uint32_t kMaxVisits = 4;
+  constexpr std::size_t kMaxGroups = 16;
+  std::vector<const Activity*> candidates;
   for (const Activity& a : near) {
-    if (std::find(tried.begin(), tried.end(), a.group) != tried.end()) continue;
-    tried.push_back(a.group);
-    if (!attempt({a.group})) continue;
-    d.cause = Cause::busy_lock;
-    d.possible = true;
-    d.why = fmt::format("with the lock of group {} held by CPU {} (thread {}), which {}, the model chooses the same", a.group,
-                        a.cpu, a.pid, activity_words(a.kind));
-    return true;
+    const auto same = [&](const Activity* c) { return c->group == a.group; };
+    if (candidates.size() < kMaxGroups && std::none_of(candidates.begin(), candidates.end(), same)) candidates.push_back(&a);
   }
-  if (d.ours.len != 0 && attempt({group_of(d.ours.block)})) {
-    d.cause = Cause::busy_lock;
-    d.possible = true;
-    d.why = fmt::format("with the lock of group {} held by CPU {} (thread {}), which {}, the model chooses the same",
-                        group_of(d.ours.block), near.front().cpu, near.front().pid, activity_words(near.front().kind));
-    return true;
-  }
+  Activity chosen = near.front();
+  chosen.group = group_of(d.ours.block);
+  if (d.ours.len != 0) candidates.push_back(&chosen);
+  alloc::Request q = r.ready;
+  for (const Activity* a : candidates)
+    for (std::uint32_t visits = 0; visits <= kMaxVisits; ++visits) {
+      q.held_groups = &a->group;
+      q.held_groups_count = 1;
+      q.held_visits = visits;
+      if (!try_request(r, q)) continue;
+      d.cause = Cause::busy_lock;
+      d.possible = true;
+      d.why = fmt::format("with the lock of group {} held by CPU {} (thread {}), which {}, the model chooses the same", a->group,
+                          a->cpu, a->pid, activity_words(a->kind));
+      return true;
+    }
   d.cause = Cause::busy_lock;
   d.why = fmt::format("CPU {} (thread {}) {} at the same time", near.front().cpu, near.front().pid,
                       activity_words(near.front().kind));
