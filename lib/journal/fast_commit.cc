@@ -330,10 +330,24 @@ class Replay {
       if (file->node().i_links_count == 0) result_.orphans.push_back(ino);
     }
     space_.settle(files_.held());
+    sum_up();
     ext2fs_mark_super_dirty(fs_.raw());
     ext2fs_mark_ib_dirty(fs_.raw());
     ext2fs_mark_bb_dirty(fs_.raw());
     return fs_.flush();
+  }
+
+  // The kernel keeps the totals in memory while mounted: after a crash those
+  // on disk are older than the groups'.
+  void sum_up() {
+    ext2_filsys raw = fs_.raw();
+    std::uint64_t blocks = 0, inodes = 0;
+    for (GroupNo g = 0; g < raw->group_desc_count; ++g) {
+      blocks += ext2fs_bg_free_blocks_count(raw, g);
+      inodes += ext2fs_bg_free_inodes_count(raw, g);
+    }
+    ext2fs_free_blocks_count_set(raw->super, EXT2FS_C2B(raw, blocks));
+    raw->super->s_free_inodes_count = static_cast<std::uint32_t>(inodes);
   }
 
   const RecoveryPlan& plan_;
