@@ -30,7 +30,7 @@ struct Overlay::Impl {
 
   // Clean cache: direct-mapped, so that a run of blocks is a run of slots and
   // read-ahead is one read. tag[slot] is the block held there.
-  std::vector<std::byte> cache;
+  std::unique_ptr<std::byte[]> cache;  // not cleared: most of it is never touched on a small image
   std::vector<Blk> tag;
   Blk next_miss = kNoBlock;   // the block whose miss would make the reads sequential
   std::size_t window = 1;     // blocks to read on the next sequential miss
@@ -73,7 +73,7 @@ Result<std::span<const std::byte>> Overlay::view(Blk block) {
   if (m.tag.empty()) {
     const std::size_t slots = std::max<std::size_t>(64, kCleanCacheBytes / block_bytes_);
     m.tag.assign(slots, kNoBlock);
-    m.cache.resize(slots * block_bytes_);
+    m.cache.reset(new std::byte[slots * block_bytes_]);
   }
   const std::size_t slots = m.tag.size();
   const std::size_t slot = source % slots;
@@ -81,16 +81,16 @@ Result<std::span<const std::byte>> Overlay::view(Blk block) {
     m.window = source == m.next_miss ? std::min(m.window * 2, kReadaheadBytesMax / block_bytes_) : 1;
     std::size_t n = std::min<std::uint64_t>({m.window, slots - slot, blocks_count() - source});
     std::fill_n(m.tag.begin() + static_cast<std::ptrdiff_t>(slot), n, kNoBlock);
-    auto r = base_.read(source * block_bytes_, std::span(m.cache).subspan(slot * block_bytes_, n * block_bytes_));
+    auto r = base_.read(source * block_bytes_, std::span(m.cache.get() + slot * block_bytes_, n * block_bytes_));
     if (!r && n > 1) {  // a bad sector further on must not hide this block
       n = 1;
-      r = base_.read(source * block_bytes_, std::span(m.cache).subspan(slot * block_bytes_, block_bytes_));
+      r = base_.read(source * block_bytes_, std::span(m.cache.get() + slot * block_bytes_, block_bytes_));
     }
     if (!r) return Error(std::move(r).error()).at_block(source);
     for (std::size_t i = 0; i < n; ++i) m.tag[slot + i] = source + i;
     m.next_miss = source + n;
   }
-  const std::byte* data = m.cache.data() + slot * block_bytes_;
+  const std::byte* data = m.cache.get() + slot * block_bytes_;
   if (unescape) {
     m.scratch.assign(data, data + block_bytes_);
     std::memcpy(m.scratch.data(), kJournalMagic, sizeof kJournalMagic);
