@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "support/temp_dir.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,8 +13,9 @@
 
 namespace e4::testing_support {
 
-TempDir::TempDir() {
+TempDir::TempDir(const char* preferred) {
   const char* base = std::getenv("TMPDIR");
+  if (base == nullptr && preferred != nullptr && ::access(preferred, W_OK) == 0) base = preferred;
   std::string t = std::string(base != nullptr ? base : "/tmp") + "/e4test.XXXXXX";
   if (::mkdtemp(t.data()) == nullptr) throw std::runtime_error("mkdtemp " + t);
   path_ = t;

@@ -9,7 +9,9 @@ namespace e4::testing_support {
 /// A directory of its own for one test, removed with everything in it.
 class TempDir {
  public:
-  TempDir();
+  /// Under $TMPDIR, else under `preferred` if that can be written, else /tmp. /dev/shm spares many small tests the
+  /// waiting for fsync.
+  explicit TempDir(const char* preferred = nullptr);
   ~TempDir();
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
