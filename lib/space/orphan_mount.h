@@ -18,7 +18,7 @@ struct OrphanMountOptions {
   alloc::Policy::OrphanTracking policy = alloc::Policy::OrphanTracking::file_lockless;
   std::uint64_t now = 0;  // seconds; deletion time of what clean_up() deletes
   /// Brings the log home into the overlay; without it a mount that needs recovery fails (incompatible).
-  std::function<Result<void>()> replay_journal;
+  std::function<Result<void>()> replay_journal = {};
 };
 
 /// Orphan tracking over an image: a tracker on the image's own orphan blocks
