@@ -22,7 +22,7 @@ enum class Problem : std::uint8_t {
   journal_external, journal_unusable, journal_unneeded, journal_recover_without, journal_unannounced, journal_failed,
   journal_partial, journal_damage, journal_stale_commit, journal_errno, journal_backup_map, fast_commit_damage, fast_commit_check,
   // group descriptors and bitmaps
-  desc_checksum, desc_location, desc_overlap, desc_unused, desc_uninit_flags, desc_uninit_last, desc_counts,
+  desc_checksum, desc_location, desc_location_lost, desc_overlap, desc_unused, desc_uninit_flags, desc_uninit_last, desc_counts,
   group_free_blocks, group_free_inodes, block_bitmap_checksum, inode_bitmap_checksum, bitmap_unreadable,
   // orphan file
   orphan_no_journal, orphan_no_feature, orphan_file_lost, orphan_file_found, orphan_file_unproved, orphan_inode, orphan_size,

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <fmt/core.h>
+
+#include "check/session.h"
+#include "orphan/classify.h"
+#include "orphan/release.h"
+
+// Every orphan is judged before the first is touched (lib/orphan classifies),
+// what is no orphan becomes a finding, and the rest is released in batches of
+// which each is one transaction: an inode and its slot or link go together.
+namespace e4::check {
+
+using orphan::Action;
+using orphan::Record;
+using report::arg;
+
+namespace {
+
+std::string where_of(const Record& r) {
+  switch (r.source) {
+    case orphan::Source::list: return fmt::format("{} of the list", r.slot == Record::kNone ? 0 : r.slot);
+    case orphan::Source::file: return fmt::format("in slot {} of block {}", r.slot, r.block);
+    case orphan::Source::unlisted: return "on no list";
+  }
+  return "";
+}
+
+std::string why_of(const Record& r) {
+  std::string s;
+  for (const std::string_view n : orphan::reason_names(r.reasons)) s += (s.empty() ? "" : ", ") + std::string(n);
+  return s;
+}
+
+report::Place place_of(const Record& r, std::uint32_t block_bytes) {
+  report::Place p;
+  p.ino = r.ino;
+  if (r.source == orphan::Source::file && r.slot != Record::kNone)
+    p.slot = std::uint64_t{r.block} * orphan::slots_per_block(block_bytes) + r.slot;
+  return p;
+}
+
+/// Which problem a record that is dropped for cause is; none for the normal
+/// end of an orphan's life (nothing past i_size, verity being enabled).
+std::optional<Problem> problem_of(const Record& r) {
+  constexpr std::uint32_t kNormal = orphan::kCovered | orphan::kVerity;
+  if ((r.reasons & orphan::kRange) != 0) return Problem::orphan_range;
+  if ((r.reasons & orphan::kReserved) != 0) return Problem::orphan_reserved;
+  if ((r.reasons & orphan::kSpecial) != 0) return Problem::orphan_special;
+  if ((r.reasons & orphan::kFree) != 0) return Problem::orphan_free;
+  if ((r.reasons & orphan::kDuplicate) != 0) return Problem::orphan_duplicate;
+  if ((r.reasons & orphan::kWrongType) != 0) return Problem::orphan_type;
+  if (r.reasons != 0 && (r.reasons & ~kNormal) == 0) return std::nullopt;
+  return Problem::orphan_invalid;
+}
+
+void judge_list(Session& s, const orphan::Plan& plan) {
+  using End = orphan::ListReport::End;
+  const orphan::ListReport& l = plan.list;
+  if (l.end == End::clean) return;
+  const std::string after = l.before == 0 ? "the superblock" : fmt::format("inode {}", l.before);
+  const Problem p = l.end == End::loop ? Problem::orphan_list_loop : Problem::orphan_list_broken;
+  s.judge.found(p, {.ino = l.bad},
+                {arg("after", after), arg("ino", std::uint64_t{l.bad}), arg("why", std::string(orphan::to_string(l.end)))});
+}
+
+/// Tells the judge about each record that is not a plain orphan. One whose
+/// repair was declined is left alone.
+void judge_records(Session& s, orphan::Plan& plan, std::uint32_t block_bytes) {
+  for (Record& r : plan.records) {
+    const report::Place place = place_of(r, block_bytes);
+    std::vector<report::Arg> args = {arg("where", where_of(r)), arg("ino", std::uint64_t{r.ino}), arg("why", why_of(r))};
+    switch (r.action) {
+      case Action::erase:
+      case Action::truncate: break;
+      case Action::leave: s.judge.found(Problem::orphan_left, place, std::move(args)); break;
+      case Action::fix_links:
+        if (!s.judge.found(Problem::orphan_named, place, std::move(args))) r.action = Action::leave;
+        break;
+      case Action::drop: {
+        // The list's own break was reported with the list.
+        const bool end_of_list = r.source == orphan::Source::list && r.ino == plan.list.bad &&
+                                 plan.list.end != orphan::ListReport::End::clean;
+        const auto problem = problem_of(r);
+        if (problem && !end_of_list && !s.judge.found(*problem, place, std::move(args))) r.action = Action::leave;
+        break;
+      }
+    }
+  }
+}
+
+void say_released(Session& s, const Record& r) {
+  const char* verb = r.action == Action::erase ? "Clearing" : r.action == Action::truncate ? "Truncating" : nullptr;
+  if (verb == nullptr) return;
+  s.judge.say_orphan(fmt::format("{} orphaned inode {} (uid={}, gid={}, mode={:#o}, size={})", verb, r.ino, r.uid, r.gid, r.mode,
+                                 r.size_bytes));
+}
+
+/// Orphans on a file system that claims to need no recovery: a snapshot of a
+/// frozen one, or the work of an older tool. Releasing them is recovery; with
+/// -n it must still be heard of.
+void judge_waiting(Session& s, const orphan::Totals& totals) {
+  const std::uint64_t waiting = totals.erase + totals.truncate;
+  if (waiting != 0 && !s.recovered && !s.judge.writes())
+    s.judge.found(Problem::orphans_waiting, {}, {arg("count", waiting)});
+}
+
+}  // namespace
+
+Result<void> orphan_phase(Session& s) {
+  orphan::Volume v = E4_TRY(orphan::Volume::load(*s.overlay));
+  orphan::Plan plan = E4_TRY(orphan::classify(v, {.find_unlisted = s.unlisted_orphans}));
+  judge_list(s, plan);
+  judge_records(s, plan, v.geo().block_bytes);
+  const orphan::Totals totals = plan.totals();
+  judge_waiting(s, totals);
+  const std::uint64_t all = plan.records.size();
+  if (all == 0 && plan.list.end == orphan::ListReport::End::clean) return {};
+
+  std::uint64_t done = 0;
+  orphan::ReleaseOptions options;
+  options.now = s.options.now;
+  options.done = [&](const Record& r) {
+    say_released(s, r);
+    s.progress.step(++done, all);
+  };
+  // What earlier phases repaired goes out first, so that a batch has the whole log to itself.
+  E4_TRY(commit(s));
+  if (s.committer && s.committer->capacity_blocks() != 0)
+    options.capacity_blocks = static_cast<std::size_t>(s.committer->capacity_blocks());
+  orphan::Releaser releaser(v, plan, options);
+  while (E4_TRY(releaser.batch())) {
+    E4_TRY(commit(s));
+    if (s.stop_requested()) {
+      s.ended = s.cancelled = true;
+      break;
+    }
+  }
+  const orphan::ReleaseTotals& t = releaser.totals();
+  report::OrphanVerdict& o = s.verdict.orphans;
+  o.deleted += t.erased;
+  o.truncated += t.truncated;
+  o.dropped += t.dropped + t.relinked;
+  o.left = t.left;
+  o.freed_blocks += t.freed_bytes / v.geo().block_bytes;
+  return {};
+}
+
+}  // namespace e4::check
