@@ -84,8 +84,22 @@ Result<std::uint64_t> drop_unchanged(Session& s) {
   return differ;
 }
 
+/// A superblock nobody can read comes first: without it no crash in between
+/// could be recovered from. It announces the log when that has something in it.
+Result<void> write_readable_super(Session& s) {
+  const SuperCopy disk = E4_TRY(SuperCopy::read(*s.base));
+  if (why_unusable(disk).empty()) return {};
+  SuperCopy super = E4_TRY(SuperCopy::read(*s.overlay));
+  const std::uint32_t incompat = super.u32(kIncompat) & ~std::uint32_t{EXT3_FEATURE_INCOMPAT_RECOVER};
+  super.set_u32(kIncompat, incompat | (s.plan.has_work() ? std::uint32_t{EXT3_FEATURE_INCOMPAT_RECOVER} : 0));
+  super.seal();
+  E4_TRY(super.write(*s.base));
+  return s.base->flush();
+}
+
 Result<void> begin(Session& s) {
   if (s.committer) return {};
+  E4_TRY(write_readable_super(s));
   const bool no_log = s.plan.verdict == journal::Verdict::failed || s.plan.verdict == journal::Verdict::external;
   s.committer = E4_TRY(journal::Committer::begin(s.plan, *s.overlay, {.empty_damaged_log = s.empty_damaged_log || no_log, .in_place = no_log}));
   return {};

@@ -63,6 +63,8 @@ bool take_superblock(Session& s, const Chosen& c, SuperCopy& super) {
   if (!s.judge.found(Problem::super_damaged, {.block = c.backup_block}, {arg("why", c.why), arg("backup", c.backup_block)}))
     return false;
   super.set_u16(0x5A, 0);  // s_block_group_nr: it is the primary now
+  // Backups are written without the valid bit. With a journal there is a proof of consistency, without one there is none.
+  if ((super.u32(0x5C) & EXT3_FEATURE_COMPAT_HAS_JOURNAL) != 0) super.set_u16(0x3A, super.u16(0x3A) | EXT2_VALID_FS);
   s.super_restored = true;
   return true;
 }

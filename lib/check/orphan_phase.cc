@@ -109,6 +109,7 @@ void judge_waiting(Session& s, const orphan::Totals& totals) {
 Result<void> orphan_phase(Session& s) {
   orphan::Volume v = E4_TRY(orphan::Volume::load(*s.overlay));
   orphan::Plan plan = E4_TRY(orphan::classify(v, {.find_unlisted = s.unlisted_orphans}));
+  for (const std::string& o : plan.obstacles) s.judge.found(Problem::orphan_obstacle, {}, {arg("what", o)});
   judge_list(s, plan);
   judge_records(s, plan, v.geo().block_bytes);
   const orphan::Totals totals = plan.totals();

@@ -135,6 +135,7 @@ constexpr ProblemInfo kTable[] = {
     {orphan_named, "orphan-named", "Orphan inode {ino} has link count 0, but names in directories.", "Set the link count?", Preen::fix,
      kError},
     {orphan_left, "orphan-left", "Orphan inode {ino} ({where}) cannot be released safely ({why}).", "", Preen::note, kUnfixable},
+    {orphan_obstacle, "orphan-obstacle", "Who owns which block cannot be proved: {what}.", "", Preen::note, kNote},
     {orphan_list_broken, "orphan-list-broken", "Orphan list: {after} points to inode {ino}, which is {why}.", "Cut the list there?",
      Preen::fix, kError},
     {orphan_list_loop, "orphan-list-loop", "Orphan list is a loop: {after} points back to inode {ino}.", "Cut the list there?", Preen::fix,

@@ -30,7 +30,7 @@ enum class Problem : std::uint8_t {
   orphans_waiting, orphan_leftover,
   // orphans
   orphan_range, orphan_reserved, orphan_special, orphan_free, orphan_duplicate, orphan_type, orphan_invalid, orphan_named,
-  orphan_left, orphan_list_broken, orphan_list_loop,
+  orphan_left, orphan_obstacle, orphan_list_broken, orphan_list_loop,
   count
 };
 
