@@ -73,7 +73,7 @@ int fsck(const std::vector<std::string>& args, cli::Io& io) {
   if (out.refused_feature)
     io.err << "e4fsck: " << o.image << ": nothing was written because of the unknown feature\n";
   if (out.cancelled) io.err << "e4fsck: " << o.image << ": cancelled; run it again to finish\n";
-  if (!out.error || out.verdict.found != 0) report::write_summary(io.out, o.image, out.verdict, read_only);
+  if (!out.error || out.verdict.found != 0) report::write_summary(io.out, o.image, out.verdict, read_only || out.refused_feature);
   return out.verdict.exit_status;
 }
 

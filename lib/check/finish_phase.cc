@@ -18,8 +18,6 @@ constexpr std::size_t kInodes = 0x00, kFreeInodes = 0x10, kWtime = 0x30, kCompat
 constexpr std::uint32_t kIncompatLoose = EXT3_FEATURE_INCOMPAT_RECOVER | EXT3_FEATURE_INCOMPAT_EXTENTS;
 constexpr std::uint32_t kRoCompatLoose = EXT2_FEATURE_RO_COMPAT_LARGE_FILE | EXT4_FEATURE_RO_COMPAT_DIR_NLINK | 0x10000;
 
-Blk super_block_of(const Session& s) { return kSuperOffset / s.overlay->block_bytes(); }
-
 Result<void> fix_totals(Session& s, SuperCopy& super) {
   Groups groups(*s.overlay, *s.fs);
   Blk clusters = 0;
@@ -74,7 +72,7 @@ Result<std::uint64_t> drop_unchanged(Session& s) {
     E4_TRY(s.base->read(b * bs, old));
     const auto now = E4_TRY(s.overlay->view(b));
     if (std::memcmp(old.data(), now.data(), bs) != 0) ++differ;
-    else if (b != super_block_of(s) || !s.committer) s.overlay->forget(b);
+    else s.overlay->forget(b);
   }
   for (const auto& a : s.overlay->aliases()) {
     E4_TRY(s.base->read(a.block * bs, old));
@@ -109,6 +107,7 @@ Result<void> begin(Session& s) {
 
 Result<void> commit(Session& s) {
   if (!s.judge.writes()) return {};
+  if (!s.committer) E4_TRY(drop_unchanged(s));
   E4_TRY(begin(s));
   return s.committer->commit();
 }
@@ -124,17 +123,17 @@ Result<void> finish_phase(Session& s) {
   }
   E4_TRY(update_backups(s, super));
   std::uint64_t differ = E4_TRY(drop_unchanged(s));
-  // RECOVER alone is no edit of ours: with a committer at work it differs until finish().
-  if (differ != 0 || s.committer) {
+  const bool wrote = s.committer && s.committer->stats().bytes_written != 0;
+  if (differ != 0 || wrote) {
     super = E4_TRY(SuperCopy::read(*s.overlay));
     if (const auto now = static_cast<std::uint32_t>(s.options.now); now != 0) super.set_u32(kWtime, now);
     super.seal();
     E4_TRY(super.write(*s.overlay));
     differ = E4_TRY(drop_unchanged(s));
   }
-  s.verdict.changed = differ != 0 || s.committer.has_value();
+  s.verdict.changed = differ != 0 || wrote;
   s.verdict.bytes_would_write = s.judge.writes() ? 0 : differ * s.overlay->block_bytes();
-  if (!s.judge.writes() || !s.verdict.changed) return {};
+  if (!s.judge.writes() || (!s.verdict.changed && !s.committer)) return {};
   E4_TRY(begin(s));
   E4_TRY(s.committer->finish());
   s.verdict.bytes_written = s.committer->stats().bytes_written;

@@ -81,13 +81,40 @@ Result<void> replay(Session& s) {
   return {};
 }
 
-/// Something committed is lost: neither we nor the kernel may call it clean
-/// before a full check has.
-Result<void> mark_not_clean(Session& s) {
+Result<void> clear_recover(Session& s) {
   SuperCopy super = E4_TRY(SuperCopy::read(*s.overlay));
-  super.set_u16(0x3A, super.u16(0x3A) & static_cast<std::uint16_t>(~EXT2_VALID_FS));
+  super.set_u32(0x60, super.u32(0x60) & ~std::uint32_t{EXT3_FEATURE_INCOMPAT_RECOVER});
   super.seal();
   return super.write(*s.overlay);
+}
+
+/// Something committed is lost: neither we nor the kernel may call the file
+/// system consistent before a full check has.
+Result<void> mark_errors(Session& s) {
+  SuperCopy super = E4_TRY(SuperCopy::read(*s.overlay));
+  super.set_u16(0x3A, super.u16(0x3A) | EXT2_ERROR_FS);
+  super.seal();
+  return super.write(*s.overlay);
+}
+
+/// RECOVER is set, has_journal is not: one of the two bits was damaged. When a
+/// journal verifies, with something in it, it is the second.
+Result<void> look_for_lost_flag(Session& s) {
+  SuperCopy super = E4_TRY(SuperCopy::read(*s.overlay));
+  const SuperCopy before = super;
+  const std::uint32_t inum = super.u32(0xE0);
+  if (!s.plan.needs_recovery || s.plan.has_journal || inum == 0) return {};
+  super.set_u32(0x5C, super.u32(0x5C) | EXT3_FEATURE_COMPAT_HAS_JOURNAL);
+  super.seal();
+  E4_TRY(super.write(*s.overlay));
+  E4_TRY(reopen(s));
+  auto with = E4_TRY(journal::plan_recovery(*s.base, *s.fs, {}));
+  if (with.verdict == journal::Verdict::ok && s.judge.found(Problem::journal_flag_lost, {.ino = inum}, {arg("ino", std::uint64_t{inum})})) {
+    s.plan = std::move(with);
+    return {};
+  }
+  E4_TRY(before.write(*s.overlay));
+  return reopen(s);
 }
 
 void give_up(Session& s) {
@@ -100,6 +127,7 @@ void give_up(Session& s) {
 Result<void> journal_phase(Session& s) {
   s.unlisted_orphans = s.super_restored;
   s.plan = E4_TRY(journal::plan_recovery(*s.base, *s.fs, {.replay_unannounced = s.super_restored}));
+  E4_TRY(look_for_lost_flag(s));
   const journal::RecoveryPlan& plan = s.plan;
   report::JournalVerdict& v = s.verdict.journal;
   v.present = plan.has_journal;
@@ -109,7 +137,8 @@ Result<void> journal_phase(Session& s) {
   switch (plan.verdict) {
     case journal::Verdict::nothing_to_do:  // B
       if (plan.needs_recovery && !plan.has_journal) {
-        if (!s.judge.found(Problem::journal_recover_without)) return {};
+        if (s.judge.found(Problem::journal_recover_without)) E4_TRY(clear_recover(s));
+        break;
       }
       E4_TRY(replay(s));
       break;
@@ -133,6 +162,7 @@ Result<void> journal_phase(Session& s) {
         return {};
       }
       E4_TRY(replay(s));
+      if (!s.plan.complete()) E4_TRY(mark_errors(s));
       break;
     }
     case journal::Verdict::partial:  // C
@@ -144,7 +174,7 @@ Result<void> journal_phase(Session& s) {
       }
       s.empty_damaged_log = true;
       E4_TRY(replay(s));
-      E4_TRY(mark_not_clean(s));
+      E4_TRY(mark_errors(s));
       break;
     case journal::Verdict::failed:
       if (!plan.needs_recovery) {  // F
@@ -152,12 +182,7 @@ Result<void> journal_phase(Session& s) {
         break;
       }
       if (!plan.has_journal) {
-        if (s.judge.found(Problem::journal_recover_without)) {
-          SuperCopy super = E4_TRY(SuperCopy::read(*s.overlay));
-          super.set_u32(0x60, super.u32(0x60) & ~std::uint32_t{EXT3_FEATURE_INCOMPAT_RECOVER});
-          super.seal();
-          E4_TRY(super.write(*s.overlay));
-        }
+        if (s.judge.found(Problem::journal_recover_without)) E4_TRY(clear_recover(s));
         break;
       }
       if (plan.log) s.judge.found(Problem::journal_failed);  // D

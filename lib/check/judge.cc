@@ -54,6 +54,12 @@ std::string place_key(std::string_view id, const report::Place& p, const std::st
 
 }  // namespace
 
+void Judge::retract() {
+  if (fixed_ == 0) return;
+  fixed_ = 0;
+  sink_.retract();
+}
+
 bool Judge::found(Problem problem, report::Place place, std::vector<report::Arg> args) {
   const ProblemInfo& info = info_of(problem);
   report::Finding f;

@@ -42,6 +42,9 @@ class Judge {
   void refuse_writes() { refused_ = true; }
   [[nodiscard]] bool writes_refused() const { return refused_; }
 
+  /// Nothing that was repaired so far will be written: it counts as left.
+  void retract();
+
   [[nodiscard]] std::uint64_t found_count() const { return found_; }
   [[nodiscard]] std::uint64_t fixed_count() const { return fixed_; }
   [[nodiscard]] std::uint64_t left_count() const { return found_ - fixed_; }

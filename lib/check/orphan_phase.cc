@@ -18,7 +18,7 @@ namespace {
 
 std::string where_of(const Record& r) {
   switch (r.source) {
-    case orphan::Source::list: return fmt::format("{} of the list", r.slot == Record::kNone ? 0 : r.slot);
+    case orphan::Source::list: return "on the list";
     case orphan::Source::file: return fmt::format("in slot {} of block {}", r.slot, r.block);
     case orphan::Source::unlisted: return "on no list";
   }

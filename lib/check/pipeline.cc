@@ -65,6 +65,7 @@ Outcome check_image(image::Device& device, const Options& options, report::Sink&
   Session s{.options = options, .judge = judge, .verdict = out.verdict, .progress = progress};
   if (auto r = run(s, device); !r) out.error = std::move(r).error();
   progress.done();
+  if (s.abandoned || judge.writes_refused() || (out.error && !s.committer)) judge.retract();
   report::Verdict& v = out.verdict;
   if (s.committer) v.bytes_written = s.committer->stats().bytes_written;
   v.found = judge.found_count();

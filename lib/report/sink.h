@@ -25,6 +25,8 @@ class Sink {
   /// Puts finding.text and finding.question to the user. Only interactive
   /// sinks are asked; the others say no.
   virtual Answer ask(const Finding&) { return Answer::no; }
+  /// Repairs reported so far were given up before anything was written.
+  virtual void retract() = 0;
 };
 
 /// Keeps findings (at most `limit`, the rest is only counted) and hands
@@ -44,6 +46,11 @@ class Collector final : public Sink {
     if (next_ != nullptr) next_->add(finding);
   }
   Answer ask(const Finding& finding) override { return next_ != nullptr ? next_->ask(finding) : Answer::no; }
+  void retract() override {
+    for (Finding& f : findings_)
+      if (f.fate == Fate::fixed || f.fate == Fate::would_fix) f.fate = Fate::left;
+    if (next_ != nullptr) next_->retract();
+  }
 
   [[nodiscard]] const std::vector<Finding>& findings() const { return findings_; }
   [[nodiscard]] std::size_t dropped_count() const { return dropped_; }

@@ -70,8 +70,10 @@ Answer TextSink::ask(const Finding& finding) {
   }
 }
 
+void TextSink::retract() { say("nothing was written: the repairs above were not made"); }
+
 void write_summary(std::ostream& out, const std::string& device, const Verdict& v, bool read_only) {
-  if (v.changed && !read_only && v.fixed > 0) out << device << ": ***** FILE SYSTEM WAS MODIFIED *****\n";
+  if (v.bytes_written > 0 && v.fixed > 0) out << device << ": ***** FILE SYSTEM WAS MODIFIED *****\n";
   if (v.left > 0) out << device << ": ********** WARNING: Filesystem still has errors **********\n";
   std::string s = fmt::format(
       "{}: found {}, fixed {}, left {}; journal {}; orphans released {} (deleted {}, truncated {}), dropped {}, left {}; ", device,

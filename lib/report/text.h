@@ -27,6 +27,7 @@ class TextSink : public Sink {
   void add(const Finding& finding) override;
   /// y, n, a, Enter (yes); end of input is no, for this and all later questions.
   Answer ask(const Finding& finding) override;
+  void retract() override;
 
  private:
   void line_head(const Finding& finding);

@@ -3,13 +3,15 @@
 // bitmaps, journal, orphan file, inodes. Whatever is there, a run ends in
 // bounded time without a crash, and after -y a second run repairs nothing and
 // finds nothing the first has not listed as left. E4_MUTATIONS: how many
-// (default 300); E4_MUTATION_FIRST: the first seed.
+// (default 300); E4_MUTATION_FIRST: the first seed; E4_MUTATION_DUMP: where to
+// put the damaged image.
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 
 #include "check/pipeline.h"
@@ -47,9 +49,16 @@ Recovery recover(image::Device& device, check::Mode mode) {
     if (f.severity == report::Severity::note) continue;
     const std::string key = std::string(f.id) + ": " + f.text;
     r.all.insert(key);
-    if (f.fate == report::Fate::left) r.left.insert(key);
+    if (f.fate != report::Fate::fixed) r.left.insert(key);
   }
   return r;
+}
+
+/// Keeps the damaged image for a look with other tools.
+void dump(image::Device& device, const char* path) {
+  std::vector<std::byte> all(device.size());
+  ASSERT_TRUE(device.read(0, all));
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(all.data()), static_cast<std::streamsize>(all.size()));
 }
 
 class CheckMutation : public ::testing::TestWithParam<const char*> {};
@@ -64,6 +73,7 @@ TEST_P(CheckMutation, NoCrashNoHangAndASecondRunFindsNothingNew) {
     CrashDevice device(bytes);
     const std::string what = mutator.apply(device, seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + what);
+    if (const char* path = std::getenv("E4_MUTATION_DUMP"); path != nullptr) dump(device, path);
     auto rehearsal = device.clone();
     const std::uint64_t writes = rehearsal->writes();
     const Recovery dry = recover(*rehearsal, check::Mode::read_only);
