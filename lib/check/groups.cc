@@ -39,12 +39,14 @@ Groups::Groups(image::Overlay& overlay, const image::Filsys& fs)
       fs_(fs.raw()),
       count_(fs_->group_desc_count),
       desc_bytes_(EXT2_DESC_SIZE(fs_->super)),
+      per_block_(overlay.block_bytes() / desc_bytes_),
       inodes_per_group_(fs_->super->s_inodes_per_group),
       itable_blocks_(fs_->inode_blocks_per_group),
       clusters_per_group_(EXT2_CLUSTERS_PER_GROUP(fs_->super)),
       csum_seed_(fs.csum_seed()),
       blocks_count_(ext2fs_blocks_count(fs_->super)),
       first_data_block_(fs_->super->s_first_data_block),
+      first_meta_bg_(ext2fs_has_feature_meta_bg(fs_->super) != 0 ? fs_->super->s_first_meta_bg : ~0U),
       metadata_csum_(ext2fs_has_feature_metadata_csum(fs_->super) != 0),
       gdt_csum_(ext2fs_has_feature_gdt_csum(fs_->super) != 0),
       flex_bg_(ext2fs_has_feature_flex_bg(fs_->super) != 0) {}
@@ -57,14 +59,32 @@ std::uint32_t Groups::clusters(GroupNo g) const {
   return static_cast<std::uint32_t>((blocks_count_ - first_block(g) + ratio - 1) / ratio);
 }
 
-Groups::Spot Groups::spot(GroupNo g, Blk super_block) const {
-  const std::uint32_t per_block = overlay_.block_bytes() / desc_bytes_;
-  // With 1 KiB blocks and bigalloc the first group starts at block 0, the superblock at 1.
-  if (super_block == 0 && overlay_.block_bytes() == 1024) super_block = 1;
-  return {ext2fs_descriptor_block_loc2(fs_, super_block, g / per_block), (g % per_block) * desc_bytes_};
+/// The block behind group g's superblock copy, or its first block.
+Blk Groups::after_super(GroupNo g) const {
+  // With 1 KiB blocks and bigalloc the first group starts at block 0, its superblock is block 1.
+  const Blk shift = g == 0 && overlay_.block_bytes() == 1024 && first_data_block_ == 0 ? 1 : 0;
+  return first_block(g) + shift + (ext2fs_bg_has_super(fs_, g) != 0 ? 1 : 0);
 }
 
-Blk Groups::descriptor_block(GroupNo g) const { return spot(g, first_data_block_).block; }
+Groups::Spot Groups::primary(GroupNo g) const {
+  const std::uint32_t n = g / per_block_, offset = (g % per_block_) * desc_bytes_;
+  return n < first_meta_bg_ ? Spot{after_super(0) + n, offset} : Spot{after_super(n * per_block_), offset};
+}
+
+std::vector<Groups::Spot> Groups::copies(GroupNo g) const {
+  const std::uint32_t n = g / per_block_, offset = (g % per_block_) * desc_bytes_;
+  std::vector<Spot> spots;
+  if (n >= first_meta_bg_) {
+    for (const std::uint64_t in : {std::uint64_t{1}, std::uint64_t{per_block_} - 1})
+      if (const std::uint64_t b = std::uint64_t{n} * per_block_ + in; b < count_) spots.push_back({after_super(static_cast<GroupNo>(b)), offset});
+    return spots;
+  }
+  for (GroupNo b = 1; b < count_ && spots.size() < kBackupsMax; ++b)
+    if (ext2fs_bg_has_super(fs_, b) != 0) spots.push_back({after_super(b) + n, offset});
+  return spots;
+}
+
+Blk Groups::descriptor_block(GroupNo g) const { return primary(g).block; }
 
 Desc Groups::parse(const std::byte* p) const {
   const bool wide = desc_bytes_ >= EXT2_MIN_DESC_SIZE_64BIT;
@@ -90,13 +110,13 @@ Desc Groups::parse(const std::byte* p) const {
 }
 
 Result<Desc> Groups::read(GroupNo g) {
-  const Spot s = spot(g, first_data_block_);
+  const Spot s = primary(g);
   const auto block = E4_TRY(overlay_.view(s.block));
   return parse(block.data() + s.offset);
 }
 
 Result<void> Groups::write(GroupNo g, const Desc& d) {
-  const Spot s = spot(g, first_data_block_);
+  const Spot s = primary(g);
   const auto block = E4_TRY(overlay_.edit(s.block));
   std::byte* p = block.data() + s.offset;
   const bool wide = desc_bytes_ >= EXT2_MIN_DESC_SIZE_64BIT;
@@ -143,17 +163,14 @@ std::uint16_t Groups::checksum_of(GroupNo g, std::span<const std::byte> desc) co
 }
 
 Result<std::uint16_t> Groups::computed_checksum(GroupNo g) {
-  const Spot s = spot(g, first_data_block_);
+  const Spot s = primary(g);
   const auto block = E4_TRY(overlay_.view(s.block));
   return checksum_of(g, block.subspan(s.offset, desc_bytes_));
 }
 
 Result<std::vector<Desc>> Groups::backups(GroupNo g) {
   std::vector<Desc> good;
-  for (GroupNo b = 1; b < count_ && good.size() < 2; ++b) {
-    if (ext2fs_bg_has_super(fs_, b) == 0) continue;
-    const Spot s = spot(g, first_block(b));
-    if (s.block == descriptor_block(g)) continue;
+  for (const Spot& s : copies(g)) {
     const auto block = overlay_.view(s.block);
     if (!block) continue;
     const Desc d = parse(block->data() + s.offset);

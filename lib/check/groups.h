@@ -44,8 +44,8 @@ class Groups {
   Result<void> write(GroupNo g, const Desc& desc);
   /// What the descriptor's checksum should be (low 16 bits of crc32c, or crc16).
   Result<std::uint16_t> computed_checksum(GroupNo g);
-  /// The descriptor in the first backup whose checksum verifies (without
-  /// checksums: the first whose locations are inside the file system).
+  /// Backups of the descriptor whose checksum verifies (without checksums:
+  /// whose locations are inside the file system), nearest first.
   Result<std::vector<Desc>> backups(GroupNo g);
   /// Locations lie inside the file system, and in their own group unless flex_bg.
   [[nodiscard]] bool place_ok(GroupNo g, Blk block, std::uint64_t length_blocks) const;
@@ -65,15 +65,20 @@ class Groups {
     Blk block;
     std::uint32_t offset;
   };
-  [[nodiscard]] Spot spot(GroupNo g, Blk super_block) const;
+  [[nodiscard]] Spot primary(GroupNo g) const;
+  /// Where the other copies are, nearest first; at most `kBackupsMax`.
+  [[nodiscard]] std::vector<Spot> copies(GroupNo g) const;
+  [[nodiscard]] Blk after_super(GroupNo g) const;
   [[nodiscard]] Desc parse(const std::byte* p) const;
+  static constexpr std::size_t kBackupsMax = 4;
   [[nodiscard]] std::uint16_t checksum_of(GroupNo g, std::span<const std::byte> desc) const;
 
   image::Overlay& overlay_;
   ext2_filsys fs_;
   GroupNo count_;
-  std::uint32_t desc_bytes_, inodes_per_group_, itable_blocks_, clusters_per_group_, csum_seed_;
+  std::uint32_t desc_bytes_, per_block_, inodes_per_group_, itable_blocks_, clusters_per_group_, csum_seed_;
   Blk blocks_count_, first_data_block_;
+  std::uint32_t first_meta_bg_;  // descriptor block number from which on they lie in their own groups
   bool metadata_csum_, gdt_csum_, flex_bg_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <fmt/core.h>
 
+#include "check/inode_edit.h"
 #include "check/session.h"
 #include "journal/fast_commit.h"
 #include "journal/log.h"
@@ -76,7 +77,10 @@ Result<void> replay(Session& s) {
     for (const journal::Problem& p : fc.problems)
       s.judge.found(Problem::fast_commit_damage, {.ino = p.ino, .block = p.home}, {arg("what", p.text())});
     if (fc.full_check_needed) s.judge.found(Problem::fast_commit_check, {}, {arg("records", std::uint64_t{fc.records})});
-    s.unlisted_orphans = s.unlisted_orphans || !fc.orphans.empty();
+    if (!fc.orphans.empty()) {
+      orphan::Volume volume = E4_TRY(orphan::Volume::load(*s.overlay));
+      E4_TRY(put_on_list(volume, fc.orphans));
+    }
   }
   return {};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <fmt/core.h>
 
-#include "base/crc32c.h"
 #include "base/endian.h"
+#include "check/inode_edit.h"
 #include "check/session.h"
 #include "orphan/orphan_file.h"
 #include "orphan/volume.h"
@@ -28,29 +28,19 @@ std::string why(std::uint32_t faults) {
   return s.empty() ? "no block of it has the magic" : s;
 }
 
-/// Changes fields of the orphan file's inode and puts its checksum right.
+/// Changes fields of the orphan file's inode.
 struct InodeFix {
   std::optional<std::uint64_t> size_bytes = {};
   bool one_link = false;
 };
 Result<void> fix_inode(orphan::Volume& v, Ino ino, const InodeFix& fix) {
-  const auto place = E4_TRY(v.inode_place(ino));
-  const auto block = E4_TRY(v.overlay().edit(place.block));
-  const std::span<std::byte> raw = block.subspan(place.offset, v.geo().inode_bytes);
-  if (fix.size_bytes) {
-    store<le32>(raw.data(), 0x04, *fix.size_bytes);
-    store<le32>(raw.data(), 0x6C, *fix.size_bytes >> 32);
-  }
-  if (fix.one_link) store<le16>(raw.data(), 0x1A, 1);
-  if (!v.geo().metadata_csum()) return {};
-  const bool high = raw.size() > 128 && load<le16>(raw.data(), 0x80) >= 4;
-  store<le16>(raw.data(), 0x7C, 0);
-  if (high) store<le16>(raw.data(), 0x82, 0);
-  const std::uint32_t seed = orphan::inode_csum_seed(v.geo().csum_seed, ino, load<le32>(raw.data(), 0x64));
-  const std::uint32_t c = crc32c(seed, raw);
-  store<le16>(raw.data(), 0x7C, c & 0xFFFF);
-  if (high) store<le16>(raw.data(), 0x82, c >> 16);
-  return {};
+  return edit_inode(v, ino, [&fix](std::span<std::byte> raw) {
+    if (fix.size_bytes) {
+      store<le32>(raw.data(), 0x04, *fix.size_bytes);
+      store<le32>(raw.data(), 0x6C, *fix.size_bytes >> 32);
+    }
+    if (fix.one_link) store<le16>(raw.data(), 0x1A, 1);
+  });
 }
 
 class OrphanFile {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <fmt/core.h>
 
+#include "check/inode_edit.h"
 #include "check/session.h"
 #include "orphan/classify.h"
 #include "orphan/release.h"
@@ -104,11 +105,23 @@ void judge_waiting(Session& s, const orphan::Totals& totals) {
     s.judge.found(Problem::orphans_waiting, {}, {arg("count", waiting)});
 }
 
+/// The list's head went with the superblock: whoever is allocated with links 0
+/// and on no list was on it.
+Result<void> list_the_unlisted(Session& s, orphan::Volume& v) {
+  s.unlisted_orphans = false;
+  const orphan::Plan plan = E4_TRY(orphan::classify(v, {.names = orphan::ClassifyOptions::Names::never, .find_unlisted = true}));
+  std::vector<Ino> found;
+  for (const Record& r : plan.records)
+    if (r.source == orphan::Source::unlisted && r.action == Action::erase) found.push_back(r.ino);
+  return put_on_list(v, found);
+}
+
 }  // namespace
 
 Result<void> orphan_phase(Session& s) {
   orphan::Volume v = E4_TRY(orphan::Volume::load(*s.overlay));
-  orphan::Plan plan = E4_TRY(orphan::classify(v, {.find_unlisted = s.unlisted_orphans}));
+  if (s.unlisted_orphans) E4_TRY(list_the_unlisted(s, v));
+  orphan::Plan plan = E4_TRY(orphan::classify(v));
   for (const std::string& o : plan.obstacles) s.judge.found(Problem::orphan_obstacle, {}, {arg("what", o)});
   judge_list(s, plan);
   judge_records(s, plan, v.geo().block_bytes);

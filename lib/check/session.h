@@ -40,7 +40,7 @@ struct Session {
   journal::RecoveryPlan plan = {};
   bool empty_damaged_log = false;  // consent
   bool recovered = false;          // something was replayed or RECOVER was set
-  bool unlisted_orphans = false;   // inodes with links 0 on no list may exist
+  bool unlisted_orphans = false;   // inodes with links 0 on no list may exist; orphan phase lists them
 
   // Writing; set by commit().
   std::optional<journal::Committer> committer = {};

@@ -116,10 +116,12 @@ FreeSpace free_space(const std::string& image) {
   const ToolRun r = run_tool({"dumpe2fs", image});
   std::istringstream in(r.output);
   bool groups = false;
-  unsigned long long value = 0;
+  unsigned long long value = 0, block_bytes = 1, cluster_bytes = 0;
   for (std::string line; std::getline(in, line);) {
     if (line.rfind("Group ", 0) == 0) groups = true;
     if (!groups && std::sscanf(line.c_str(), "Free blocks: %llu", &value) == 1) f.free_blocks = value;
+    if (!groups && std::sscanf(line.c_str(), "Block size: %llu", &value) == 1) block_bytes = value;
+    if (!groups && std::sscanf(line.c_str(), "Cluster size: %llu", &value) == 1) cluster_bytes = value;
     if (!groups && std::sscanf(line.c_str(), "Free inodes: %llu", &value) == 1) f.free_inodes = value;
     const std::size_t at = line.find_first_not_of(' ');
     if (groups && at != std::string::npos && (line.compare(at, 12, "Free blocks:") == 0 || line.compare(at, 12, "Free inodes:") == 0)) {
@@ -128,6 +130,7 @@ FreeSpace free_space(const std::string& image) {
       f.lists.push_back(s);
     }
   }
+  if (cluster_bytes > block_bytes) f.free_blocks *= cluster_bytes / block_bytes;  // printed in clusters
   return f;
 }
 
