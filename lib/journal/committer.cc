@@ -193,7 +193,8 @@ Result<void> Committer::load_block(Blk block, std::span<std::byte> out) {
   return {};
 }
 
-// RECOVER on disk before the log has content; the overlay goes on showing it clear.
+// RECOVER on disk before the log has content (the flush before the journal
+// superblock's write covers it); the overlay goes on showing it clear.
 Result<void> Committer::raise_recover() {
   if (recover_on_disk_) return {};
   if (!overlay_->is_dirty(super_block_)) E4_TRY(overlay_->edit(super_block_));
@@ -201,7 +202,7 @@ Result<void> Committer::raise_recover() {
   super.set_recover(true);
   E4_TRY(super.write(*device_));
   recover_on_disk_ = true;
-  return flush_device();
+  return {};
 }
 
 // Where in the ring a transaction of `log_blocks` can go without touching what

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "tests/support/power_cut.h"
 
+#include <algorithm>
+
 #include "base/random.h"
 
 namespace e4::test {
 
 namespace {
 Error no_power() { return make_error(ErrorKind::io, "power cut"); }
-constexpr std::size_t kSectorBytes = 512;
+constexpr std::size_t kPieceBytes = 1024;
 }  // namespace
 
 PowerCut::PowerCut(image::Device& medium, Plan plan) : medium_(medium), plan_(plan) {}
@@ -19,11 +21,11 @@ Result<void> PowerCut::read(std::uint64_t offset, std::span<std::byte> out) {
 
 Result<void> PowerCut::write(std::uint64_t offset, std::span<const std::byte> data) {
   if (cut_) return no_power();
-  if (writes_ >= plan_.after_writes) {
+  if (steps_ >= plan_.after_steps) {
     E4_TRY(lose_power(offset, data));
     return no_power();
   }
-  ++writes_;
+  ++steps_;
   if (plan_.unflushed != Unflushed::kept) {
     Write w{.offset = offset, .before = std::vector<std::byte>(data.size()), .after = {data.begin(), data.end()}};
     E4_TRY(medium_.read(offset, w.before));
@@ -34,6 +36,11 @@ Result<void> PowerCut::write(std::uint64_t offset, std::span<const std::byte> da
 
 Result<void> PowerCut::flush() {
   if (cut_) return no_power();
+  if (steps_ >= plan_.after_steps) {
+    E4_TRY(lose_power(0, {}));
+    return no_power();
+  }
+  ++steps_;
   pending_.clear();
   return medium_.flush();
 }
@@ -44,10 +51,14 @@ Result<void> PowerCut::lose_power(std::uint64_t offset, std::span<const std::byt
   if (plan_.unflushed == Unflushed::some) {
     Random random(plan_.seed);
     for (const Write& w : pending_) {
-      if (random.one_in(2)) E4_TRY(medium_.write(w.offset, w.after));
+      for (std::size_t at = 0; at < w.after.size(); at += kPieceBytes) {
+        if (random.one_in(2)) continue;
+        const std::size_t n = std::min(kPieceBytes, w.after.size() - at);
+        E4_TRY(medium_.write(w.offset + at, std::span(w.after).subspan(at, n)));
+      }
     }
-    const std::size_t sectors = data.size() / kSectorBytes;
-    if (sectors > 0) E4_TRY(medium_.write(offset, data.first(random.below(sectors + 1) * kSectorBytes)));
+    const std::size_t pieces = data.size() / plan_.tear_bytes;
+    if (pieces > 0) E4_TRY(medium_.write(offset, data.first(random.below(pieces + 1) * plan_.tear_bytes)));
   }
   pending_.clear();
   return {};

@@ -137,7 +137,7 @@ TEST_P(JournalCommitter, UninterruptedRunLeavesACleanImage) {
   }
 }
 
-TEST_P(JournalCommitter, CutAtEveryWriteLosesNothing) {
+TEST_P(JournalCommitter, CutAtEveryWriteAndFlushLosesNothing) {
   LogImage start = busy_image(GetParam().compat, GetParam().incompat, GetParam().with_log);
   image::Overlay whole(start.device, start.log->block_bytes());
   PowerCut counter(whole, {});
@@ -146,11 +146,11 @@ TEST_P(JournalCommitter, CutAtEveryWriteLosesNothing) {
 
   for (const auto unflushed : {PowerCut::Unflushed::kept, PowerCut::Unflushed::lost, PowerCut::Unflushed::some}) {
     const std::uint64_t seeds = unflushed == PowerCut::Unflushed::some ? 4 : 1;
-    for (std::uint64_t n = 0; n < counter.writes(); ++n) {
+    for (std::uint64_t n = 0; n < counter.steps(); ++n) {
       for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-        SCOPED_TRACE(::testing::Message() << "cut at write " << n << ", unflushed " << static_cast<int>(unflushed) << ", seed " << seed);
+        SCOPED_TRACE(::testing::Message() << "cut at step " << n << ", unflushed " << static_cast<int>(unflushed) << ", seed " << seed);
         image::Overlay medium(start.device, bs);
-        PowerCut device(medium, {.after_writes = n, .unflushed = unflushed, .seed = seed});
+        PowerCut device(medium, {.after_steps = n, .unflushed = unflushed, .seed = seed, .tear_bytes = 512});
         ASSERT_FALSE(recover_and_edit(device, start.first_data));
         ASSERT_TRUE(device.cut());
 
@@ -190,10 +190,10 @@ TEST(JournalCommitterOthers, E2fsckFinishesWhatWasCut) {
   PowerCut counter(whole, {});
   ASSERT_TRUE(recover_and_edit(counter, start.first_data));
   const std::uint32_t bs = start.log->block_bytes();
-  for (std::uint64_t n = 0; n < counter.writes(); ++n) {
+  for (std::uint64_t n = 0; n < counter.steps(); ++n) {
     SCOPED_TRACE(n);
     VectorDevice medium(start.device.bytes);
-    PowerCut device(medium, {.after_writes = n, .unflushed = PowerCut::Unflushed::kept});
+    PowerCut device(medium, {.after_steps = n, .unflushed = PowerCut::Unflushed::kept});
     ASSERT_FALSE(recover_and_edit(device, start.first_data));
     {
       std::ofstream out(path, std::ios::binary);
@@ -225,12 +225,12 @@ TEST(JournalCommitterInPlace, OrderedFallbackConvergesWhereverItIsCut) {
   ASSERT_TRUE(stats);
   EXPECT_EQ(stats->transactions, 0U);
   EXPECT_GT(stats->blocks_in_place, 0U);
-  for (std::uint64_t n = 0; n < counter.writes(); ++n) {
+  for (std::uint64_t n = 0; n < counter.steps(); ++n) {
     image::Overlay medium(start.device, start.log->block_bytes());
-    PowerCut device(medium, {.after_writes = n, .unflushed = PowerCut::Unflushed::some, .seed = n + 1});
+    PowerCut device(medium, {.after_steps = n, .unflushed = PowerCut::Unflushed::some, .seed = n + 1});
     ASSERT_FALSE(recover_and_edit(device, start.first_data, in_place));
     ASSERT_TRUE(recover_and_edit(medium, start.first_data, in_place));
-    ASSERT_TRUE(same_outside_log(medium, whole, *start.log)) << "cut at write " << n;
+    ASSERT_TRUE(same_outside_log(medium, whole, *start.log)) << "cut at step " << n;
   }
 }
 
