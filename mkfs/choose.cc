@@ -93,6 +93,24 @@ Result<void> Choice::drop(std::string_view name, const std::string& why) {
   return {};
 }
 
+Result<void> Choice::suit(const image::Reader& reader) {
+  std::string left_out;
+  for (const image::Feature& f : image::known_features()) {
+    if (!has(f.name)) continue;
+    bool usable = image::reading_of(reader, f) == image::Reading::full;
+    // The kernel will set orphan_present, which bars older kernels from writing until it is clean again.
+    if (f.name == std::string_view("orphan_file"))
+      usable = usable && image::reading_of(reader, *image::find_feature(bit_of("orphan_present"))) == image::Reading::full;
+    if (usable) continue;
+    if (asked_for(f.name))
+      return make_error(ErrorKind::usage, "feature '" + std::string(f.name) + "': " + reader.text + " cannot use it");
+    set(f.name, false);
+    left_out += std::string(left_out.empty() ? "" : ", ") + f.name;
+  }
+  if (!left_out.empty()) notes_.push_back("for " + reader.text + " left out: " + left_out);
+  return {};
+}
+
 Result<void> Choice::settle(std::uint32_t inode_bytes) {
   // metadata_csum covers the descriptors too; both bits together are an error to e2fsck.
   if (has("metadata_csum")) {

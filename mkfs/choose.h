@@ -33,6 +33,9 @@ class Choice {
   /// Turns off a default feature with a note that says why; an Error (usage)
   /// when it was asked for by name. Nothing happens when it is off.
   Result<void> drop(std::string_view name, const std::string& why);
+  /// Drops every default feature that `reader` refuses or cannot write with,
+  /// one note for all; an Error when one of them was asked for by name.
+  Result<void> suit(const image::Reader& reader);
   /// Applies every rule between features that does not depend on sizes: what
   /// the kernel or e2fsck would refuse is dropped (defaults) or an Error.
   Result<void> settle(std::uint32_t inode_bytes);

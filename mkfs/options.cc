@@ -50,6 +50,7 @@ Result<Options> parse_options(const std::vector<std::string>& args) {
   app.add_option("-N", w.inodes, "number of inodes")->type_name("INODES");
   app.add_option("-m", w.reserved_percent, "percent of the blocks kept for root")->type_name("PERCENT");
   add_list(app, "-O", w.features, "FEATURE,..", "features to add; ^NAME, -NAME or no_NAME leaves one out");
+  add_list(app, "--for", w.readers, "READER,..", "leave out what it cannot use: linux-5.10, e2fsprogs-1.46.2, grub-2.06");
   std::string words;
   for (const std::string& word : extended_words()) words += (words.empty() ? "" : " ") + word;
   add_list(app, "-E", w.extended, "OPTION,..", "extended options: " + words);

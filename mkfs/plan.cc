@@ -120,6 +120,11 @@ class Planner {
     }
     if (x_.encoding) choice_.need("casefold");
     if (x_.resize) choice_.need("resize_inode");
+    for (const std::string& text : w_.readers) {
+      const auto reader = image::parse_reader(text);
+      if (!reader) return usage("'" + text + "': not linux-VERSION, e2fsprogs-VERSION or grub-VERSION");
+      E4_TRY(choice_.suit(*reader));
+    }
     if (choice_.has("has_journal") && ext2fs_default_journal_size(p_.blocks) < 0) {
       const bool sized = j_.megabytes.has_value();
       E4_TRY(choice_.drop("has_journal", "the file system is too small for a journal (2048 blocks at least)" +

@@ -24,6 +24,7 @@ struct Wishes {
   std::optional<std::uint64_t> inodes;         // -N
   std::optional<double> reserved_percent;      // -m
   std::vector<std::string> features;           // -O, in order
+  std::vector<std::string> readers;            // --for
   std::vector<std::string> extended;           // -E, in order
   std::vector<std::string> journal;            // -J, in order
   bool want_journal = false;                   // -j

@@ -65,6 +65,26 @@ constexpr std::array kFeatures = {
 struct AliasName {
   std::string_view alias, name;
 };
+/// Dotted numbers; empty when it is none.
+std::vector<unsigned> parse_version(std::string_view text) {
+  std::vector<unsigned> parts;
+  while (true) {
+    unsigned n = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    if (error != std::errc{} || n > 9999) return {};
+    parts.push_back(n);
+    text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+    if (text.empty()) return parts;
+    if (text.front() != '.') return {};
+    text.remove_prefix(1);
+  }
+}
+
+/// Incompat bits GRUB reads through or knows how to ignore, by release (its fs/ext2.c, from 2.00 on).
+constexpr std::array<std::string_view, 7> kGrubSinceEver = {"filetype", "needs_recovery", "meta_bg", "extent",
+                                                            "64bit",    "flex_bg",        "mmp"};
+constexpr std::string_view kGrubEncrypt = "encrypt";  // 2.04
+
 constexpr std::array kAliases = {
     AliasName{"extents", "extent"},         AliasName{"gdt_csum", "uninit_bg"},   AliasName{"uninit_groups", "uninit_bg"},
     AliasName{"dir_nlinks", "dir_nlink"},   AliasName{"readonly", "read-only"},   AliasName{"largedir", "large_dir"},
@@ -117,6 +137,29 @@ std::string feature_name(FeatureBit bit) {
   if (const Feature* f = find_feature(bit)) return f->name;
   const char letter = bit.word == FeatureWord::compat ? 'C' : bit.word == FeatureWord::incompat ? 'I' : 'R';
   return std::string("FEATURE_") + letter + std::to_string(std::countr_zero(bit.mask));
+}
+
+std::optional<Reader> parse_reader(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  if (dash == std::string_view::npos) return {};
+  Reader r{std::string(text.substr(0, dash)), parse_version(text.substr(dash + 1)), std::string(text)};
+  if (r.version.empty() || (r.name != "linux" && r.name != "e2fsprogs" && r.name != "grub")) return {};
+  return r;
+}
+
+Reading reading_of(const Reader& reader, const Feature& feature) {
+  const auto reached = [&](std::string_view since) { return !since.empty() && reader.version >= parse_version(since); };
+  if (reader.name == "grub") {
+    if (feature.word != FeatureWord::incompat) return Reading::full;
+    const std::string_view name = feature.name;
+    if (std::ranges::find(kGrubSinceEver, name) != kGrubSinceEver.end()) return Reading::full;
+    if (name == kGrubEncrypt && reached("2.04")) return Reading::full;
+    if ((name == "metadata_csum_seed" || name == "large_dir") && reached("2.12")) return Reading::full;
+    return Reading::refused;
+  }
+  if (reader.name == "e2fsprogs") return reached(feature.e2fsprogs_since) ? Reading::full : Reading::refused;
+  if (reached(feature.linux_since) || feature.word == FeatureWord::compat) return Reading::full;
+  return feature.word == FeatureWord::ro_compat ? Reading::read_only : Reading::refused;
 }
 
 std::vector<std::string> feature_names(const FeatureBits& bits) {

@@ -57,6 +57,21 @@ const Feature* find_feature(FeatureBit bit);
 /// "orphan_file", or "FEATURE_C20" for a bit without a name.
 std::string feature_name(FeatureBit bit);
 
+/// A reader that an image must suit: "linux-5.10", "e2fsprogs-1.46.2" or "grub-2.06".
+struct Reader {
+  std::string name;                    // "linux", "e2fsprogs", "grub"
+  std::vector<unsigned> version;       // most significant part first
+  std::string text;                    // as given
+};
+/// Nothing when the name is not one of the three or the version is no dotted number.
+std::optional<Reader> parse_reader(std::string_view text);
+
+/// What a reader makes of a feature it meets. A kernel that does not know a
+/// compat bit mounts all the same, and one that does not know an ro_compat bit
+/// mounts read-only; e2fsck refuses every bit it does not know; GRUB only reads.
+enum class Reading { full, read_only, refused };
+Reading reading_of(const Reader& reader, const Feature& feature);
+
 /// Names of all bits set, in e2fsprogs's order: compat, incompat, ro_compat.
 std::vector<std::string> feature_names(const FeatureBits& bits);
 

@@ -46,5 +46,38 @@ TEST(Features, NamesComeInTheOrderOfDumpe2fs) {
             (std::vector<std::string>{"has_journal", "orphan_file", "filetype", "orphan_present"}));
 }
 
+Reading reads(const char* reader, const char* feature) {
+  const auto r = parse_reader(reader);
+  const auto bit = parse_feature(feature);
+  return r && bit ? reading_of(*r, *find_feature(*bit)) : Reading::refused;
+}
+
+TEST(Features, AReaderIsANameAndAVersion) {
+  EXPECT_EQ(parse_reader("linux-5.10")->version, (std::vector<unsigned>{5, 10}));
+  for (const char* bad : {"linux", "linux-", "linux-x", "linux-5.", "linux-5..1", "bsd-14", "-5", ""})
+    EXPECT_FALSE(parse_reader(bad)) << bad;
+}
+
+TEST(Features, KernelsIgnoreUnknownCompatBitsAndReadOnlyWhereRoCompatIsUnknown) {
+  EXPECT_EQ(reads("linux-5.10", "orphan_file"), Reading::full);
+  EXPECT_EQ(reads("linux-5.10", "orphan_present"), Reading::read_only);
+  EXPECT_EQ(reads("linux-5.15", "orphan_present"), Reading::full);
+  EXPECT_EQ(reads("linux-4.3", "metadata_csum_seed"), Reading::refused);
+}
+
+TEST(Features, E2fsprogsRefusesEveryBitItDoesNotKnow) {
+  EXPECT_EQ(reads("e2fsprogs-1.46.6", "orphan_file"), Reading::refused);
+  EXPECT_EQ(reads("e2fsprogs-1.47.0", "orphan_file"), Reading::full);
+  EXPECT_EQ(reads("e2fsprogs-1.47", "has_journal"), Reading::full);
+  EXPECT_EQ(reads("e2fsprogs-1.47.4", "compression"), Reading::refused);
+}
+
+TEST(Features, GrubLooksAtIncompatBitsOnly) {
+  EXPECT_EQ(reads("grub-2.06", "metadata_csum"), Reading::full);
+  EXPECT_EQ(reads("grub-2.06", "metadata_csum_seed"), Reading::refused);
+  EXPECT_EQ(reads("grub-2.12", "metadata_csum_seed"), Reading::full);
+  EXPECT_EQ(reads("grub-2.06", "64bit"), Reading::full);
+}
+
 }  // namespace
 }  // namespace e4::image

@@ -171,6 +171,25 @@ TEST(MkfsPlan, NothingTheCheckerCallsUnsoundCanBeMade) {
   EXPECT_FALSE(has(plan(wish("1g", {"meta_bg"}), {.now = 1}).value(), "resize_inode"));
 }
 
+TEST(MkfsPlan, AnOlderReaderGetsAnImageItCanUseAndTheUserHearsWhatWasLeftOut) {
+  Wishes w = wish("1g");
+  w.readers = {"e2fsprogs-1.46.2"};
+  const Plan p = plan(w, {.now = 1}).value();
+  EXPECT_FALSE(has(p, "orphan_file"));
+  EXPECT_TRUE(has(p, "metadata_csum"));
+  EXPECT_TRUE(noted(p, "for e2fsprogs-1.46.2 left out: orphan_file"));
+  w.readers = {"linux-5.10"};
+  EXPECT_FALSE(has(plan(w, {.now = 1}).value(), "orphan_file"));
+  w.readers = {"linux-3.2"};
+  EXPECT_FALSE(has(plan(w, {.now = 1}).value(), "metadata_csum"));
+  w.readers = {"linux-6.18", "e2fsprogs-1.47.0", "grub-2.06"};
+  EXPECT_TRUE(plan(w, {.now = 1})->notes.empty());
+  w.features = {"metadata_csum_seed"};
+  EXPECT_NE(refusal(w).find("grub-2.06 cannot use it"), std::string::npos);
+  w.readers = {"windows-11"};
+  EXPECT_NE(refusal(w), "");
+}
+
 TEST(MkfsPlan, SizesOutsideTheFormatAreRefused) {
   const auto with = [](auto set) {
     Wishes w = wish("1g");
