@@ -49,6 +49,7 @@ MountOptions sane(const Geometry& g, MountOptions m) {
 Tunables sane(const Geometry& g, Tunables t) {
   const GroupNo groups = g.groups();
   t.mb_prefetch = std::min(t.mb_prefetch, groups);
+  t.mb_max_to_scan = std::min(t.mb_max_to_scan, 0x7FFFFFFFU);
   if (t.mb_max_linear_groups > 2 * std::uint64_t{groups}) t.mb_max_linear_groups = groups + t.mb_max_linear_groups % groups;
   return t;
 }

@@ -17,6 +17,9 @@ inline void set(Word* w, std::uint32_t i) { w[i >> 6] |= Word{1} << (i & 63); }
 inline void clear(Word* w, std::uint32_t i) { w[i >> 6] &= ~(Word{1} << (i & 63)); }
 
 namespace detail {
+#if defined(__x86_64__)
+inline const bool kPopcnt = __builtin_cpu_supports("popcnt") != 0;
+#endif
 template <bool kOne>
 inline std::uint32_t find_next(const Word* w, std::uint32_t from, std::uint32_t limit) {
   if (from >= limit) return limit;
@@ -41,12 +44,34 @@ inline void for_words(std::uint32_t from, std::uint32_t len, F f) {
 }
 }  // namespace detail
 
+/// Set bits of a word; by the CPU's instruction where there is one (the baseline x86-64 target has none, and the
+/// compiler's fallback is a call).
+inline std::uint32_t count(Word x) {
+#if defined(__x86_64__)
+  if (detail::kPopcnt) [[likely]] {
+    Word r;
+    __asm__("popcntq %1, %0" : "=r"(r) : "r"(x) : "cc");
+    return static_cast<std::uint32_t>(r);
+  }
+#endif
+  return static_cast<std::uint32_t>(std::popcount(x));
+}
 /// First set (clear) bit in [from, limit), else limit.
 inline std::uint32_t next_one(const Word* w, std::uint32_t from, std::uint32_t limit) {
   return detail::find_next<true>(w, from, limit);
 }
 inline std::uint32_t next_zero(const Word* w, std::uint32_t from, std::uint32_t limit) {
   return detail::find_next<false>(w, from, limit);
+}
+/// Start of the run of clear bits that holds `at`, not before `from`.
+inline std::uint32_t zeros_from(const Word* w, std::uint32_t at, std::uint32_t from) {
+  std::uint32_t i = at >> 6;
+  Word x = w[i] & (~Word{0} >> (63 - (at & 63)));
+  while (x == 0) {
+    if (i * 64 <= from) return from;
+    x = w[--i];
+  }
+  return std::max(from, i * 64 + 64 - static_cast<std::uint32_t>(std::countl_zero(x)));
 }
 inline void set_range(Word* w, std::uint32_t from, std::uint32_t len) {
   detail::for_words(from, len, [w](std::uint32_t i, Word m) { w[i] |= m; });
@@ -62,7 +87,7 @@ inline bool all_one(const Word* w, std::uint32_t from, std::uint32_t len) {
 }
 inline std::uint32_t count_zero(const Word* w, std::uint32_t from, std::uint32_t len) {
   std::uint32_t n = 0;
-  detail::for_words(from, len, [&](std::uint32_t i, Word m) { n += static_cast<std::uint32_t>(std::popcount(~w[i] & m)); });
+  detail::for_words(from, len, [&](std::uint32_t i, Word m) { n += count(~w[i] & m); });
   return n;
 }
 /// Number of significant bits: 0 for 0, 1 for 1, 10 for 512.

@@ -34,10 +34,14 @@ Buddy::Broken Buddy::mark_used(std::uint32_t start, std::uint32_t len) {
   if (lo_hint_ == start) lo_hint_ += len;
   if (left_free && right_free) ++frags_;
   if (!left_free && !right_free) --frags_;
+  forget_longest(start, len, left_free, right_free);
+  if (!left_free) --starts_near(start);
+  if (right_free) ++starts_near(start + len);
 
   std::uint32_t p = start, left = len;
   while (left > 0) {
-    const unsigned o = order_of(p);
+    // Only the first cluster may lie inside a piece.
+    const unsigned o = p == start && left_free ? order_of(p) : order_at_start(p);
     const std::uint32_t size = 1U << o, at = p & ~(size - 1);
     remove_piece(o, at >> o);
     if (at == p && size <= left) {
@@ -64,6 +68,9 @@ void Buddy::mark_free(std::uint32_t start, std::uint32_t len) {
   lo_hint_ = std::min(lo_hint_, start);
   if (left_free && right_free) --frags_;
   if (!left_free && !right_free) ++frags_;
+  forget_longest(start, len, left_free, right_free);
+  if (!left_free) ++starts_near(start);
+  if (right_free) --starts_near(start + len);
 
   // Carry the range up through the orders; at each end one chunk joins its
   // free buddy or stays behind. A free cluster beside the range is a piece of
@@ -96,10 +103,20 @@ void Buddy::mark_free(std::uint32_t start, std::uint32_t len) {
 
 Buddy::Run Buddy::find_run(std::uint32_t c, std::uint32_t need) const {
   if (used(c)) return {c, 0};
-  const unsigned first = order_of(c);
-  std::uint32_t end = ((c >> first) + 1) << first;
-  while (end - c < need && end < shape_->bits && !used(end)) end += 1U << order_of(end);
-  return {c, end - c};
+  const std::uint32_t want = std::min(shape_->bits, c + need), stop = next_used(c, want);
+  if (stop < want || want == shape_->bits) return {c, stop - c};
+  // Whole pieces until `need` is reached: the answer ends with the piece that
+  // holds the last cluster wanted, the largest aligned chunk around it inside the run.
+  const std::uint32_t x = want - 1;
+  const bool inside = c > 0 && !used(c - 1);
+  if (inside) {
+    const unsigned o = order_of(x);
+    return {c, (((x >> o) + 1) << o) - c};
+  }
+  unsigned o = c == 0 ? shape_->orders - 1 : std::min(bits::width(x ^ (c - 1)) - 1, shape_->orders - 1);
+  const std::uint32_t end = ((x >> o) + 1) << o;
+  if (const std::uint32_t limit = next_used(want, end); limit < end) o = bits::width(x ^ limit) - 1;
+  return {c, (((x >> o) + 1) << o) - c};
 }
 
 Buddy::Run Buddy::find_piece(unsigned order) const {
@@ -109,8 +126,7 @@ Buddy::Run Buddy::find_piece(unsigned order) const {
   const std::uint32_t chunks = shape_->bits >> o;
   // The hint is below every free cluster, so no piece starts before it.
   const std::uint32_t from = std::min(lo_hint_ >> o, chunks);
-  const std::uint32_t k = o == 0 ? bits::next_zero(bits_, lo_hint_, chunks)
-                                 : bits::next_zero(levels_ + shape_->level_at[o], from, chunks);
+  const std::uint32_t k = bits::next_zero(levels_ + shape_->level_at[o], from, chunks);
   E4_ASSERT(k < chunks);
   return {k << o, 1U << o};
 }
@@ -125,7 +141,7 @@ GroupCounters Buddy::counters() const {
 }
 
 bool Buddy::same_split(const Buddy& other) const {
-  return free_ == other.free_ && frags_ == other.frags_ && counts_ == other.counts_ && order_mask_ == other.order_mask_ &&
+  return free_ == other.free_ && frags_ == other.frags_ && counts_ == other.counts_ && starts_ == other.starts_ && order_mask_ == other.order_mask_ &&
          std::memcmp(levels_, other.levels_, shape_->level_words * sizeof(Word)) == 0;
 }
 

@@ -44,6 +44,7 @@ struct Built {
   std::uint32_t free = 0, frags = 0;
   std::uint32_t* counts;
   Word* levels;
+  std::uint16_t* starts;
 };
 
 /// Level by level: a chunk of order o+1 is free when both its halves are; a
@@ -60,7 +61,9 @@ void build_levels(const BuddyShape& shape, const Word* bitmap, Built& out) {
     for (unsigned half = 0; half < 2; ++half) {
       const Word x = ~bitmap[w + half];
       out.free += Ops::count(x);
-      out.frags += Ops::count(x & ~((x << 1) | carry));
+      const std::uint32_t begin = Ops::count(x & ~((x << 1) | carry));
+      out.frags += begin;
+      out.starts[(w + half) >> (shape.granule_bits - 6)] = static_cast<std::uint16_t>(out.starts[(w + half) >> (shape.granule_bits - 6)] + begin);
       carry = x >> 63;
       const Word both = x & (x >> 1) & kEven;
       count0 += Ops::count(x & ~(both | (both << 1)));
@@ -115,7 +118,8 @@ BuddyShape::BuddyShape(std::uint32_t block_bytes)
     : bits(block_bytes * 8),
       orders(static_cast<std::uint32_t>(std::countr_zero(block_bytes)) + 2),
       bitmap_words(bits / 64),
-      level_words(0) {
+      level_words(0),
+      granule_bits(static_cast<unsigned>(std::countr_zero(bits / kGranules))) {
   for (unsigned o = 1; o < orders; ++o) {
     level_at[o] = level_words;
     level_words += std::max(1U, (bits >> o) / 64);
@@ -123,7 +127,9 @@ BuddyShape::BuddyShape(std::uint32_t block_bytes)
 }
 
 void Buddy::build(std::uint32_t clusters) {
-  Built out{0, 0, counts_.data(), levels_};
+  starts_ = {};
+  longest_.fill(kUnknown);
+  Built out{0, 0, counts_.data(), levels_, starts_.data()};
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt")) {
     build_levels<Bmi2Ops>(*shape_, bits_, out);

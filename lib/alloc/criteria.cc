@@ -102,9 +102,16 @@ void Impl::scan_optimized(Context& c, GroupNo start, GroupNo ngroups) {
   if (cr == kCrPower2Aligned || cr == kCrGoalLenFast) {
     const auto kind = cr == kCrPower2Aligned ? GroupIndex::kTop : GroupIndex::kAvg;
     const unsigned first = cr == kCrPower2Aligned ? c.order : goal_order;
-    for (const auto& range : ranges)
-      for (unsigned o = first; o < orders && range[0] < range[1]; ++o)
+    for (const auto& range : ranges) {
+      if (range[0] >= range[1]) continue;
+      // Sets that fill or empty meanwhile: their mask is read again after each visit.
+      for (unsigned o = first; o < orders; ++o) {
+        const std::uint32_t more = groups.index().nonempty(kind) >> o;
+        if (more == 0) break;
+        o += static_cast<unsigned>(std::countr_zero(more));
         if (!visit_set(c, kind, o, range[0], range[1])) return;
+      }
+    }
     c.cr = cr == kCrPower2Aligned ? kCrGoalLenFast : (c.flags & kHintData) ? kCrBestAvailLen : kCrGoalLenSlow;
     return;
   }

@@ -6,7 +6,7 @@ namespace e4::alloc {
 GroupIndex::GroupIndex(GroupNo groups, unsigned orders, Policy::OrderSets how) : orders_(orders), how_(how) {
   for (unsigned i = 0; i < 2 * orders; ++i) {
     if (how == Policy::OrderSets::ordered) {
-      sets_.push_back(std::make_unique<GroupSet>(groups));
+      sets_.push_back(std::make_unique<GroupSet>(groups, &nonempty_[i / orders], 1U << (i % orders)));
     } else {
       lists_.push_back(std::make_unique<List>());
     }

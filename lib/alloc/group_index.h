@@ -70,6 +70,8 @@ class GroupIndex {
   [[nodiscard]] GroupNo next(Kind kind, unsigned order, GroupNo from, GroupNo limit) const {
     return set(kind, order).next(from, limit);
   }
+  /// Orders whose set has members, as a mask. A hint.
+  [[nodiscard]] std::uint32_t nonempty(Kind kind) const { return nonempty_[kind].load(std::memory_order_acquire); }
   /// Lists only: the first group of the list, in list order, that `good` accepts; kNoGroup if none.
   template <class Good>
   GroupNo first_in_list(Kind kind, unsigned order, Good good) const;
@@ -95,6 +97,7 @@ class GroupIndex {
 
   unsigned orders_;
   Policy::OrderSets how_;
+  std::atomic<std::uint32_t> nonempty_[2] = {0, 0};
   std::vector<std::unique_ptr<GroupSet>> sets_;
   std::vector<std::unique_ptr<List>> lists_;
   std::vector<Link> links_[2];  // guarded by the lock of the list the group is in; moves of one group by its group lock

@@ -5,7 +5,8 @@
 
 namespace e4::alloc {
 
-GroupSet::GroupSet(GroupNo groups) {
+GroupSet::GroupSet(GroupNo groups, std::atomic<std::uint32_t>* nonempty, std::uint32_t nonempty_bit)
+    : nonempty_(nonempty), nonempty_bit_(nonempty_bit) {
   for (GroupNo n = groups; depth_ == 0 || n > 1; ++depth_) {
     n = n / 64 + (n % 64 != 0);
     offset_[depth_] = words_;

@@ -19,10 +19,12 @@ inline constexpr GroupNo kNoGroup = ~GroupNo{0};
 /// may miss a group that moves at that moment (they only look for hints).
 class GroupSet {
  public:
-  explicit GroupSet(GroupNo groups);
+  /// While the set has members its bit is set in `nonempty`.
+  explicit GroupSet(GroupNo groups, std::atomic<std::uint32_t>* nonempty = nullptr, std::uint32_t nonempty_bit = 0);
 
   void insert(GroupNo g) E4_EXCLUDES(lock_) {
     Held<ContainerLock> held(lock_);
+    if (members_++ == 0 && nonempty_) nonempty_->fetch_or(nonempty_bit_, std::memory_order_release);
     // From the top: a reader that sees the upper bit early finds an empty word and goes on.
     for (unsigned l = depth_; l-- > 0;) {
       auto& word = at(l, g >> (6 * l) >> 6);
@@ -31,6 +33,7 @@ class GroupSet {
   }
   void erase(GroupNo g) E4_EXCLUDES(lock_) {
     Held<ContainerLock> held(lock_);
+    if (--members_ == 0 && nonempty_) nonempty_->fetch_and(~nonempty_bit_, std::memory_order_release);
     for (unsigned l = 0; l < depth_; ++l) {
       auto& word = at(l, g >> (6 * l) >> 6);
       const std::uint64_t left = word.load(std::memory_order_relaxed) & ~bit(g >> (6 * l));
@@ -64,7 +67,10 @@ class GroupSet {
   std::array<GroupNo, kMaxDepth> count_{};  // words of each level
   std::size_t words_ = 0;
   std::unique_ptr<std::atomic<std::uint64_t>[]> storage_;
+  std::atomic<std::uint32_t>* nonempty_;
+  std::uint32_t nonempty_bit_;
   alignas(64) ContainerLock lock_;
+  GroupNo members_ E4_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace e4::alloc

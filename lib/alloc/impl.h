@@ -93,6 +93,7 @@ class Allocator::Impl {
   void search_piece(Context& c, GroupNo g, GroupLock& l, GroupBody& body) E4_REQUIRES(l.spin);
   void search_aligned(Context& c, GroupNo g, GroupLock& l, GroupBody& body) E4_REQUIRES(l.spin);
   void search_runs(Context& c, GroupNo g, GroupLock& l, GroupBody& body) E4_REQUIRES(l.spin);
+  void measure_short(Context& c, GroupNo g, const Buddy& buddy, std::uint32_t from, std::uint32_t to);
   void measure(Context& c, GroupNo g, GroupLock& l, GroupBody& body, Buddy::Run run) E4_REQUIRES(l.spin);
   void check_limits(Context& c, GroupNo g, GroupLock& l, GroupBody& body, bool final) E4_REQUIRES(l.spin);
   void take(Context& c, GroupLock& l, GroupBody& body) E4_REQUIRES(l.spin);

@@ -85,29 +85,51 @@ void Impl::search_aligned(Context& c, GroupNo g, GroupLock& l, GroupBody& body) 
   }
 }
 
-/// Every run of the group, measured piece by piece.
+/// Every run of the group, measured piece by piece. Runs that are too short
+/// are not walked one by one: a cheap pass does not measure them at all, and in
+/// the others only their number and the longest of them matter.
 void Impl::search_runs(Context& c, GroupNo g, GroupLock& l, GroupBody& body) {
   const Buddy& buddy = body.buddy;
   const std::uint32_t end = geo.clusters_per_group;
-  std::uint32_t left = buddy.free(), at = buddy.lo_hint();
-  while (left > 0 && c.status == Scan::go_on) {
-    at = buddy.next_free(at, end);
-    E4_ASSERT(at < end);  // `left` counts the free clusters from here on
-    if (c.cr < kCrGoalLenSlow) {
-      // A cheap pass does not even measure what is too short.
-      const std::uint32_t len = buddy.next_used(at, end) - at;
-      if (len < c.g.len) {
-        at += len;
-        left -= len;
-        continue;
-      }
+  std::uint32_t at = std::min(buddy.lo_hint(), end);
+  while (c.status == Scan::go_on) {
+    const bool leap = c.cr < kCrGoalLenSlow || (c.best.len > 0 && c.best.len < c.g.len && !(c.flags & kHintFirst));
+    if (leap) {
+      const std::uint32_t fitting = buddy.next_fitting(at, c.g.len, end);
+      if (c.cr >= kCrGoalLenSlow) measure_short(c, g, buddy, at, fitting);
+      if (c.status != Scan::go_on) return;
+      at = fitting;
+    } else {
+      at = buddy.next_free(at, end);
     }
+    if (at >= end) break;
     const Buddy::Run run = buddy.find_run(at, c.g.len);
     measure(c, g, l, body, run);
     at += run.len;
-    left -= run.len;
   }
   check_limits(c, g, l, body, true);
+}
+
+/// All segments of [from, to) are shorter than wanted, and so is the best
+/// candidate: what measuring them one after the other comes to.
+void Impl::measure_short(Context& c, GroupNo g, const Buddy& buddy, std::uint32_t from, std::uint32_t to) {
+  const bool all = to >= geo.clusters_per_group;
+  const std::uint32_t count = all && from <= buddy.lo_hint() ? buddy.frags() : buddy.count_segments(from, to);
+  if (count == 0) return;
+  // The one that exceeds mb_max_to_scan is still measured, and ends the search.
+  const std::uint32_t limit = tun.mb_max_to_scan >= c.found ? tun.mb_max_to_scan - c.found + 1 : 1;
+  if (count >= limit) {
+    c.found += limit;
+    c.status = Scan::broke;
+    to = buddy.after_segments(from, to, limit);
+  } else {
+    c.found += count;
+    if (!all) return;  // a long enough one follows and replaces whatever was best
+  }
+  // No run is longer than twice its longest piece allows.
+  if (c.best.len + 2 >= 4U << buddy.top()) return;
+  const Buddy::Run run = buddy.longest_segment(from, to);
+  if (run.len > c.best.len) c.best = {g, static_cast<std::int32_t>(run.start), run.len, 0};
 }
 
 void Impl::measure(Context& c, GroupNo g, GroupLock& l, GroupBody& body, Buddy::Run run) {
