@@ -91,7 +91,7 @@ endef
 $(foreach t,$(tools),$(eval $(call tool_rule,$t)))
 
 $(UNIT): $(test_objs) $(tool_objs) $(LIBA)
-$(UNIT): LIBS += -lgtest -lgmock -lgtest_main
+$(UNIT): LIBS += -lrapidcheck -lgtest -lgmock -lgtest_main
 
 $(BINS) $(UNIT):
 	@mkdir -p $(@D)
