@@ -184,8 +184,10 @@ void Allocator::note_inode_allocated(GroupNo group) {
   if (group >= impl_->groups.count()) return;
   GroupLock& l = impl_->groups.lock(group);
   impl_->groups.lock_group(l);
-  impl_->groups.clear_uninit(group);
-  impl_->groups.set(group, GroupTable::kCached);  // the bitmap was just written out
+  if (impl_->groups.has(group, GroupTable::kBlockUninit)) {
+    impl_->groups.clear_uninit(group);
+    impl_->groups.set(group, GroupTable::kCached);  // the bitmap was just written out; otherwise nobody looked at it
+  }
   l.spin.unlock();
 }
 
