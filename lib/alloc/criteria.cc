@@ -32,7 +32,7 @@ void Impl::regular(Context& c) {
   for (;;) {
     while (c.cr <= kCrAnyFree && c.status == Scan::go_on) scan(c);
     if (c.status == Scan::found || c.best.len == 0 || (c.flags & kHintFirst)) break;
-    take_best_late(c);
+    if (!c.rq.lose_best) take_best_late(c);
     if (c.status == Scan::found) break;
     // Somebody was quicker: now the first free run will do.
     c.cpu.lost_chunks.add();

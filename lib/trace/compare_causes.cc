@@ -130,6 +130,19 @@ bool Comparer::try_locks(RequestRecord& r, Difference& d) {
                           a->cpu, a->pid, activity_words(a->kind));
       return true;
     }
+  for (std::uint32_t visits = 0; visits <= kMaxVisits; ++visits) {
+    const Activity& a = near.front();
+    q.held_groups = &chosen.group;
+    q.held_groups_count = visits == 0 ? 0 : 1;
+    q.held_visits = visits;
+    q.lose_best = true;
+    if (!try_request(r, q)) continue;
+    d.cause = Cause::busy_lock;
+    d.possible = true;
+    d.why = fmt::format("if the best chunk of the search went to CPU {} (thread {}), which {}, before it could be locked again, "
+                        "the model chooses the same", a.cpu, a.pid, activity_words(a.kind));
+    return true;
+  }
   d.cause = Cause::busy_lock;
   d.why = fmt::format("CPU {} (thread {}) {} at the same time", near.front().cpu, near.front().pid,
                       activity_words(near.front().kind));
