@@ -19,6 +19,7 @@ bool same_position(const Chunk& c, const alloc::Position& p) {
 const char* cause_name(Cause c) {
   switch (c) {
     case Cause::busy_lock: return "busy-lock";
+    case Cause::interleaved: return "interleaved";
     case Cause::unknown_size: return "unknown-size";
     case Cause::open_state: return "open-state";
     case Cause::discard_worker: return "discard-worker";

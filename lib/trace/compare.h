@@ -26,6 +26,7 @@ enum class Mode : std::uint8_t {
 /// What compare believes to be behind a difference.
 enum class Cause : std::uint8_t {
   busy_lock,       // another CPU held a group's lock: the trace shows who, not when exactly
+  interleaved,     // another thread changed groups while the request was searching: it saw part of the change
   unknown_size,    // the file's size is not in the trace (growing truncate)
   open_state,      // open or closed for writing was read wrongly from the trace
   discard_worker,  // discard mount: the worker holds freed clusters back while the device works
@@ -33,7 +34,7 @@ enum class Cause : std::uint8_t {
   lost_events,     // events were lost before
   unexplained,
 };
-inline constexpr std::size_t kCauses = 7;
+inline constexpr std::size_t kCauses = 8;
 const char* cause_name(Cause c);
 
 struct Place {

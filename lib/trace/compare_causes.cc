@@ -34,15 +34,20 @@ std::vector<Comparer::Activity> Comparer::others(const RequestRecord& r) const {
   std::vector<Activity> out;
   const std::uint64_t from = r.request.time_ns > kNearNs ? r.request.time_ns - kNearNs : 0;
   const std::uint64_t to = std::max(r.end_ns, r.request.time_ns) + kNearNs;
+  // On its own CPU another thread counts only while the request was under way (it gave the CPU up in the middle).
+  const auto elsewhere_or_during = [&](const Activity& a) {
+    return a.cpu != r.request.cpu || (a.time_ns > r.request.time_ns && a.time_ns < r.end_ns);
+  };
   for (const Activity& a : recent_)
-    if (a.pid != r.request.pid && a.cpu != r.request.cpu && a.time_ns >= from && a.time_ns <= to) out.push_back(a);
+    if (a.pid != r.request.pid && a.time_ns >= from && a.time_ns <= to && elsewhere_or_during(a)) out.push_back(a);
   for (const auto& [pid, a] : in_flight_)
     if (pid != r.request.pid) out.push_back(a);
   if (ahead_ != nullptr) {
     constexpr std::size_t kEnough = 256;
     ahead_->each_ahead(to, [&](const Item& i) {
       const Event& e = i.event;
-      if (out.size() >= kEnough || e.pid == r.request.pid || e.cpu == r.request.cpu || e.dev != r.request.dev) return;
+      if (out.size() >= kEnough || e.pid == r.request.pid || e.dev != r.request.dev) return;
+      if (!elsewhere_or_during({e.time_ns, e.pid, e.cpu, e.kind, 0})) return;
       switch (e.kind) {
         case Kind::mballoc_alloc:
         case Kind::mballoc_prealloc: out.push_back({e.time_ns, e.pid, e.cpu, e.kind, e.alloc.result.group}); break;
@@ -143,9 +148,14 @@ bool Comparer::try_locks(RequestRecord& r, Difference& d) {
                         "the model chooses the same", a.cpu, a.pid, activity_words(a.kind));
     return true;
   }
-  d.cause = Cause::busy_lock;
-  d.why = fmt::format("CPU {} (thread {}) {} at the same time", near.front().cpu, near.front().pid,
-                      activity_words(near.front().kind));
+  const auto changes = [&](const Activity& a) {
+    return a.kind != Kind::request_blocks && a.time_ns > r.request.time_ns && a.time_ns < r.end_ns;
+  };
+  const auto during = std::find_if(near.begin(), near.end(), changes);
+  const Activity& a = during == near.end() ? near.front() : *during;
+  d.cause = during == near.end() ? Cause::busy_lock : Cause::interleaved;
+  d.why = fmt::format("thread {} on CPU {} {} {}", a.pid, a.cpu, activity_words(a.kind),
+                      during == near.end() ? "at the same time" : "while the request was searching, which saw the groups partly before and partly after");
   return true;
 }
 
@@ -159,7 +169,7 @@ void Comparer::explain(RequestRecord& r, Difference& d) {
     d.why = "mounted with discard: the worker may hold freed clusters back while the device works; the trace shows its start, not its end";
     return;
   }
-  if (d.cause == Cause::busy_lock) return;
+  if (d.cause == Cause::busy_lock || d.cause == Cause::interleaved) return;
   if (lost_ != 0) {
     d.cause = Cause::lost_events;
     d.why = fmt::format("{} events were lost before", lost_);
