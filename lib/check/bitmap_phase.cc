@@ -79,6 +79,7 @@ void note_touched(Session& s) {
 Result<void> bitmap_phase(Session& s) {
   Groups groups(*s.overlay, *s.fs);
   const bool all = s.options.force || groups.count() <= kAlwaysGroups;
+  s.all_bitmaps = all;
   if (!all) note_touched(s);
   for (GroupNo g = 0; g < groups.count(); ++g) {
     if (!all && !s.touched_groups.contains(g)) continue;

@@ -22,7 +22,7 @@ constexpr int kRoundsMax = 3;
 
 void say_not_checked(const Session& s, report::Verdict& v) {
   v.not_checked = {"inodes and block maps", "directories", "connectivity", "link counts"};
-  if (!s.options.force) v.not_checked.emplace_back("bitmaps of groups recovery did not touch");
+  if (!s.all_bitmaps) v.not_checked.emplace_back("bitmaps of groups recovery did not touch");
   v.not_checked.emplace_back("owners of bits in the bitmaps");
   if (s.incompatible || s.ended) v.not_checked.emplace_back("whatever comes after the point where the check stopped");
 }

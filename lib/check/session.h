@@ -45,6 +45,7 @@ struct Session {
   // Writing; set by commit().
   std::optional<journal::Committer> committer = {};
   std::set<GroupNo> touched_groups = {};
+  bool all_bitmaps = false;  // set by bitmap: every group was looked at
 
   // How the run goes on.
   bool ended = false;      // no further phase; what was decided is still written

@@ -76,10 +76,10 @@ void write_summary(std::ostream& out, const std::string& device, const Verdict& 
   if (v.bytes_written > 0 && v.fixed > 0) out << device << ": ***** FILE SYSTEM WAS MODIFIED *****\n";
   if (v.left > 0) out << device << ": ********** WARNING: Filesystem still has errors **********\n";
   std::string s = fmt::format(
-      "{}: found {}, fixed {}, left {}; journal {}; orphans released {} (deleted {}, truncated {}), dropped {}, left {}; ", device,
+      "{}: found {}, fixed {}, left {}; journal {}; orphans {} {} (deleted {}, truncated {}), dropped {}, left {}; ", device,
       v.found, v.fixed, v.left,
       !v.journal.present ? "none" : v.journal.replayed ? (read_only ? "replayed in memory" : "replayed") : v.journal.needed ? "not replayed" : "empty",
-      v.orphans.released(), v.orphans.deleted, v.orphans.truncated, v.orphans.dropped, v.orphans.left);
+      read_only ? "to release" : "released", v.orphans.released(), v.orphans.deleted, v.orphans.truncated, v.orphans.dropped, v.orphans.left);
   if (read_only) s += fmt::format("bytes written 0 (a repair would write {})", v.bytes_would_write);
   else s += fmt::format("bytes written {}", v.bytes_written);
   out << s << '\n';
