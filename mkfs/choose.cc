@@ -10,12 +10,12 @@ namespace {
 
 // What a new file system can be given. The rest are states (needs_recovery,
 // orphan_present), were never finished, or need content made with them.
-constexpr std::array<std::string_view, 29> kSettable = {
+constexpr std::array<std::string_view, 31> kSettable = {
     "has_journal", "ext_attr",   "resize_inode",  "dir_index", "sparse_super2", "fast_commit", "stable_inodes",
     "orphan_file", "filetype",   "meta_bg",       "extent",    "64bit",         "mmp",         "flex_bg",
     "ea_inode",    "metadata_csum_seed", "large_dir", "inline_data", "encrypt", "casefold",    "sparse_super",
     "large_file",  "huge_file",  "uninit_bg",     "dir_nlink", "extra_isize",   "bigalloc",    "metadata_csum",
-    "verity"};
+    "verity",      "quota",      "project"};
 
 image::FeatureBit bit_of(std::string_view name) {
   return image::parse_feature(name).value_or(image::FeatureBit{image::FeatureWord::compat, 0});
@@ -134,6 +134,7 @@ Result<void> Choice::settle(std::uint32_t inode_bytes) {
   if (inode_bytes <= 128) {
     E4_TRY(drop("extra_isize", "inodes of 128 bytes have no room for it"));
     E4_TRY(drop("inline_data", "inodes of 128 bytes have no room for it"));
+    E4_TRY(drop("project", "inodes of 128 bytes have no room for it"));
   }
   if (!has("ext_attr")) {
     E4_TRY(drop("inline_data", "it needs ext_attr"));

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "image/filsys.h"
+#include "mkfs/quota.h"
 #include "orphan/format.h"
 
 namespace e4::mkfs {
@@ -30,6 +31,7 @@ class Builder {
     E4_TRY(journal());
     E4_TRY(multi_mount_block());
     E4_TRY(orphan_file());
+    E4_TRY(quotas());
     E4_TRY(settle());
     for (GroupNo g = 1; g < fs_->group_desc_count; ++g)
       if (ext2fs_bg_has_super(fs_, g) != 0) b_.backups.push_back(ext2fs_group_first_block2(fs_, g));
@@ -279,6 +281,52 @@ class Builder {
                                                  " free blocks");
     E4_EXT2(ext2fs_create_orphan_file(fs_, b_.orphan_file_blocks), "creating the orphan file");
     b_.orphan_inum = fs_->super->s_orphan_file_inum;
+    return {};
+  }
+  /// Usage files for users and groups, and for projects with feature project.
+  Result<void> quotas() {
+    ext2_super_block& s = *fs_->super;
+    if (ext2fs_has_feature_quota(&s) == 0) return {};
+    std::uint64_t space[2] = {};
+    for (const Ino ino : {Ino{EXT2_ROOT_INO}, Ino{b_.lost_found_inum}}) {
+      ext2_inode inode{};
+      E4_EXT2(ext2fs_read_inode(fs_, ino, &inode), "counting what the root directory uses");
+      space[ino != EXT2_ROOT_INO] = ext2fs_inode_i_blocks(fs_, &inode) * 512;
+    }
+    const auto usages = [&](std::uint32_t root_id) {
+      if (root_id == 0) return std::vector<QuotaUsage>{{0, 2, space[0] + space[1]}};
+      return std::vector<QuotaUsage>{{0, 1, space[1]}, {root_id, 1, space[0]}};
+    };
+    s.s_usr_quota_inum = EXT4_USR_QUOTA_INO;
+    s.s_grp_quota_inum = EXT4_GRP_QUOTA_INO;
+    E4_TRY(system_file(s.s_usr_quota_inum, quota_file(QuotaKind::user, usages(p_.root_uid)), "user quota"));
+    E4_TRY(system_file(s.s_grp_quota_inum, quota_file(QuotaKind::group, usages(p_.root_gid)), "group quota"));
+    if (ext2fs_has_feature_project(&s) == 0) return {};
+    ext2_ino_t ino = 0;
+    E4_EXT2(ext2fs_new_inode(fs_, EXT2_ROOT_INO, LINUX_S_IFREG | 0600, nullptr, &ino), "project quota");
+    ext2fs_inode_alloc_stats2(fs_, ino, +1, 0);
+    s.s_prj_quota_inum = ino;
+    return system_file(ino, quota_file(QuotaKind::project, usages(0)), "project quota");
+  }
+
+  /// A regular file that no directory names, in an inode already marked as used.
+  Result<void> system_file(ext2_ino_t ino, const std::vector<std::byte>& content, const char* what) {
+    ext2_inode inode{};
+    inode.i_mode = LINUX_S_IFREG | 0600;
+    inode.i_links_count = 1;
+    if (ext2fs_has_feature_extents(fs_->super) != 0) inode.i_flags = EXT4_EXTENTS_FL;
+    E4_EXT2(ext2fs_write_new_inode(fs_, ino, &inode), what);
+    ext2_file_t file = nullptr;
+    E4_EXT2(ext2fs_file_open(fs_, ino, EXT2_FILE_WRITE, &file), what);
+    unsigned written = 0;
+    const errcode_t error = ext2fs_file_write(file, content.data(), static_cast<unsigned>(content.size()), &written);
+    const errcode_t closed = ext2fs_file_close(file);
+    E4_EXT2(error != 0 ? error : closed, what);
+    // Nobody edits it by hand, and it belongs to no time but the one it was made at.
+    E4_EXT2(ext2fs_read_inode(fs_, ino, &inode), what);
+    inode.i_flags |= EXT2_IMMUTABLE_FL;
+    inode.i_atime = inode.i_ctime = inode.i_mtime = static_cast<std::uint32_t>(p_.now);
+    E4_EXT2(ext2fs_write_inode(fs_, ino, &inode), what);
     return {};
   }
 };

@@ -286,6 +286,24 @@ TEST(MkfsProperty, EveryBlockSizeWithTheOrphanFileIsClean) {
     }
 }
 
+TEST(MkfsProperty, QuotaFilesCountWhatTheRootDirectoryAndLostFoundUse) {
+  if (!installed("e2fsck")) GTEST_SKIP() << "e2fsprogs is not installed";
+  const TempDir dir;
+  for (const Args& extra : std::vector<Args>{{"-O", "quota"}, {"-O", "quota,project"}, {"-O", "quota,project,^extent"},
+                                             {"-O", "quota,bigalloc"}, {"-O", "quota,inline_data"}, {"-O", "project"},
+                                             {"-O", "quota", "-E", "root_owner=1000:70000"}, {"-O", "quota", "-b", "4096"}}) {
+    ::unlink((dir / "x").c_str());
+    Args args = extra;
+    args.insert(args.end(), {"-q", dir / "x", "40M"});
+    const ToolRun r = run_mkfs(args);
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(complaint(dir, dir / "x"), "") << extra[1];
+    if (extra[1] == "project") continue;
+    run_child({"debugfs", "-R", "list_quota user", dir / "x"}, dir / "quota");
+    EXPECT_NE(slurp(dir / "quota").find("\n         0 "), std::string::npos) << slurp(dir / "quota");
+  }
+}
+
 TEST(MkfsProperty, OverGarbageWithLazyTablesTheResultIsClean) {
   if (!installed("e2fsck")) GTEST_SKIP() << "e2fsprogs is not installed";
   const TempDir dir;
