@@ -12,5 +12,9 @@ Result<int> cmd_compare(const CompareOptions& options, cli::Io& io);
 Result<int> cmd_info(const InfoOptions& options, cli::Io& io);
 Result<int> cmd_policies(const PoliciesOptions& options, cli::Io& io);
 Result<int> cmd_record(const RecordOptions& options, cli::Io& io);
+Result<int> cmd_run(const RunOptions& options, cli::Io& io);
+Result<int> cmd_what_if(const WhatIfOptions& options, cli::Io& io);
+Result<int> cmd_report(const ReportOptions& options, cli::Io& io);
+Result<int> cmd_materialize(const MaterializeOptionsLine& options, cli::Io& io);
 
 }  // namespace e4::replay

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "replay/options.h"
 
+#include "replay/options_run.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 namespace e4::replay {
-namespace {
 
 void add_recording(CLI::App& app, RecordingOptions& r) {
   app.add_option("recording", r.recording, "recording directory, or a trace with --image ('-': standard input)")->type_name("RECORDING");
@@ -30,8 +31,6 @@ Result<void> check_recording(const RecordingOptions& r, const char* command) {
     return make_error(ErrorKind::usage, std::string("which recording? (e4replay ") + command + " --help)");
   return {};
 }
-
-}  // namespace
 
 Result<Options> parse_options(const std::vector<std::string>& args) {
   Options o;
@@ -74,6 +73,9 @@ Result<Options> parse_options(const std::vector<std::string>& args) {
   r.add_flag("--no-end", record.no_end, "do not save the end state");
   r.add_option("command", record.command, "what to run while recording, after --")->type_name("-- COMMAND")->allow_extra_args();
 
+  RunCommandLine run_line;
+  add_run_commands(app, run_line);
+
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {
     app.parse(reversed);
@@ -88,6 +90,7 @@ Result<Options> parse_options(const std::vector<std::string>& args) {
     o.text = std::string("e4replay ") + E4_VERSION + "\n";
     return o;
   }
+  if (E4_TRY(take_run_command(app, run_line, o))) return o;
   if (c.parsed()) {
     E4_TRY(check_recording(compare.from, "compare"));
     compare.mode = free_run ? trace::Mode::free_run : trace::Mode::resync;
@@ -100,7 +103,7 @@ Result<Options> parse_options(const std::vector<std::string>& args) {
   } else if (r.parsed()) {
     o.command = record;
   } else {
-    return make_error(ErrorKind::usage, "which command? compare, info, policies, record (e4replay --help)");
+    return make_error(ErrorKind::usage, "which command? (e4replay --help)");
   }
   return o;
 }

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "trace/compare.h"
+#include "trace/runner.h"
 
 namespace e4::replay {
 
@@ -51,9 +52,55 @@ struct RecordOptions {
   std::vector<std::string> command;
 };
 
+/// One way to run a trace: a name and the policy words behind it.
+struct PolicySet {
+  std::string name;
+  std::vector<std::string> words;   // "busy-groups=wait", "preset=linux-6.15"
+};
+
+struct RunOptions {
+  RecordingOptions from;
+  trace::RunOptions run;
+  unsigned repeats = 1;
+  bool by_cpu = false;
+  std::vector<std::string> policy;  // name=value
+  std::string preset;
+  bool json = false;
+};
+
+struct WhatIfOptions {
+  RecordingOptions from;
+  trace::RunOptions run;
+  unsigned repeats = 5;
+  bool by_cpu = false;
+  std::string base;                 // a policy set
+  std::vector<std::string> with;    // more of them
+  bool json = false;
+};
+
+struct ReportOptions {
+  RecordingOptions from;
+  trace::RunOptions run;
+  unsigned repeats = 1;
+  bool by_cpu = false;
+  std::string base;
+  std::vector<std::string> with;
+  std::string output;
+};
+
+struct MaterializeOptionsLine {
+  RecordingOptions from;
+  std::string output;
+  std::string stop_at;              // event number, or seconds with "s"
+  bool crash = false;
+  bool json = false;
+};
+
 /// What the command line asks for; `text` alone when it asked for help or the version.
 struct Options {
-  std::variant<std::monostate, CompareOptions, InfoOptions, PoliciesOptions, RecordOptions> command;
+  std::variant<std::monostate, CompareOptions, InfoOptions, PoliciesOptions, RecordOptions, RunOptions, WhatIfOptions,
+               ReportOptions, MaterializeOptionsLine>
+      command;
   std::string text;
 };
 

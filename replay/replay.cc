@@ -16,6 +16,10 @@ struct Dispatch {
   Result<int> operator()(const InfoOptions& o) const { return cmd_info(o, io); }
   Result<int> operator()(const PoliciesOptions& o) const { return cmd_policies(o, io); }
   Result<int> operator()(const RecordOptions& o) const { return cmd_record(o, io); }
+  Result<int> operator()(const RunOptions& o) const { return cmd_run(o, io); }
+  Result<int> operator()(const WhatIfOptions& o) const { return cmd_what_if(o, io); }
+  Result<int> operator()(const ReportOptions& o) const { return cmd_report(o, io); }
+  Result<int> operator()(const MaterializeOptionsLine& o) const { return cmd_materialize(o, io); }
 };
 
 }  // namespace

@@ -8,12 +8,14 @@ namespace e4::alloc {
 
 using Impl = Allocator::Impl;
 
-/// Gives back what of an inode's preallocation is not used on disk: one piece per free run of D.
+/// Gives back what of an inode's preallocation is not used on disk: one piece per free run of D. ext4 never frees a
+/// file's blocks while the file has preallocations; a trace with lost events may. Clusters freed inside the range come
+/// back through their commit, or have come back already, and are left alone.
 void Impl::release_inode_pa(GroupNo g, GroupLock& l, GroupBody& body, Pa* pa, EventLog* log) {
   const std::uint32_t begin = place(pa->pstart).cluster, end = begin + pa->len;
   std::uint64_t clusters = 0;
-  for (std::uint32_t at = bits::next_zero(body.disk, begin, end); at < end;) {
-    const std::uint32_t stop = bits::next_one(body.disk, at, end);
+  const auto give = [&](std::uint32_t at, std::uint32_t stop) {
+    if (at >= stop) return;
     if (log) {
       log->push_back({Event::Kind::mballoc_discard, g, at, stop - at});
       log->push_back({Event::Kind::release_inode_pa, g, at, (stop - at) << geo.cluster_bits, pa->ino, geo.block_of(g, at)});
@@ -21,6 +23,19 @@ void Impl::release_inode_pa(GroupNo g, GroupLock& l, GroupBody& body, Pa* pa, Ev
     body.buddy.mark_free(at, stop - at);
     l.changed();
     clusters += stop - at;
+  };
+  for (std::uint32_t at = bits::next_zero(body.disk, begin, end); at < end;) {
+    const std::uint32_t stop = bits::next_one(body.disk, at, end);
+    while ((at = body.buddy.next_used(at, stop)) < stop) {
+      const std::uint32_t held = body.buddy.next_free(at, stop);
+      for (const Pending& p : body.pending) {
+        if (p.start >= held || p.start + p.len <= at) continue;
+        give(at, std::min(p.start, held));
+        at = std::min(held, p.start + p.len);
+      }
+      give(at, held);
+      at = held;
+    }
     at = bits::next_zero(body.disk, stop, end);
   }
   if (clusters > 0) groups.publish(g, body);

@@ -56,15 +56,47 @@ void FreeRun::adopt(const alloc::Request& asked, const alloc::Outcome& got, Blk 
     translation_.set(kernel, n, cluster_of(got.block));
     if (chunks != nullptr) chunks->push_back({asked.lblk, got.block, n});
   }
-  if (got.len > kernel_len) {  // more than the kernel: its caller comes again for the rest
-    alloc::FreeRequest how;
-    how.ino = asked.ino;
-    how.when = alloc::FreeRequest::When::at_once;
-    how.block = block_of(cluster_of(got.block) + kernel_len);
-    how.count_blocks = std::uint64_t{got.len - kernel_len} << allocator_.geometry().cluster_bits;
-    if (!allocator_.free(how)) ++free_errors_;
+  if (got.len > kernel_len) {
+    const auto bits = allocator_.geometry().cluster_bits;
+    ahead_[asked.ino] = {asked.lblk + (kernel_len << bits), got.block + (std::uint64_t{kernel_len} << bits), got.len - kernel_len};
   }
   if (n < kernel_len) catch_up(asked, got, kernel, kernel_len, chunks);
+}
+
+bool FreeRun::take_ahead(const alloc::Request& asked, std::uint32_t kernel_len, alloc::Outcome& got) {
+  const auto it = ahead_.find(asked.ino);
+  if (it == ahead_.end() || (asked.flags & alloc::kHintData) == 0) return false;
+  if (it->second.lblk != asked.lblk || kernel_len == 0) {
+    drop_ahead(asked.ino);
+    return false;
+  }
+  Ahead& a = it->second;
+  got = {};
+  got.status = alloc::Status::ok;
+  got.from_prealloc = true;
+  got.block = a.block;
+  got.len = std::min({a.len_clusters, asked.len_clusters, kernel_len});
+  const auto bits = allocator_.geometry().cluster_bits;
+  a.lblk += got.len << bits;
+  a.block += std::uint64_t{got.len} << bits;
+  a.len_clusters -= got.len;
+  if (a.len_clusters == 0) ahead_.erase(it);
+  return true;
+}
+
+/// Nobody came for it: free again. It may lie inside a preallocation of the inode, which has to go first.
+void FreeRun::drop_ahead(Ino ino) {
+  const auto it = ahead_.find(ino);
+  if (it == ahead_.end()) return;
+  const Ahead a = it->second;
+  ahead_.erase(it);
+  allocator_.discard_inode(ino);
+  alloc::FreeRequest how;
+  how.ino = ino;
+  how.when = alloc::FreeRequest::When::at_once;
+  how.block = a.block;
+  how.count_blocks = std::uint64_t{a.len_clusters} << allocator_.geometry().cluster_bits;
+  if (!allocator_.free(how)) ++free_errors_;
 }
 
 void FreeRun::catch_up(alloc::Request q, const alloc::Outcome& first, std::uint64_t kernel, std::uint32_t kernel_len,
@@ -96,6 +128,7 @@ void FreeRun::catch_up(alloc::Request q, const alloc::Outcome& first, std::uint6
 
 void FreeRun::free(GroupNo group, std::uint32_t start, std::uint32_t len, const alloc::FreeRequest& how) {
   const alloc::Geometry& g = allocator_.geometry();
+  if (!ahead_.empty()) drop_ahead(how.ino);
   const std::uint64_t kernel = cluster_of(g.block_of(group, start));
   translation_.each(kernel, len, [&](std::uint64_t ours, std::uint64_t left) {
     while (left > 0) {  // per group

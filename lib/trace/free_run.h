@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "alloc/allocator.h"
@@ -27,10 +28,13 @@ class FreeRun {
   /// Goal and neighbours of a recorded request, to our blocks.
   void translate(alloc::Request& request) const;
 
+  /// Before allocate(): true if an earlier request of the inode already got what this one asks for; `got` says where.
+  bool take_ahead(const alloc::Request& asked, std::uint32_t kernel_len, alloc::Outcome& got);
+
   /// Books what allocate() gave for a request that got `kernel_len` clusters at
-  /// `kernel_block` from the kernel (0: it got nothing, ours is undone). Too
-  /// much is freed at once; too little is asked for again, as the kernel's
-  /// callers do. `chunks`, if given, gets every place our blocks came to lie.
+  /// `kernel_block` from the kernel (0: it got nothing, ours is undone). What is
+  /// beyond the kernel's is kept, since its caller comes for the rest; too little is asked for again, as the
+  /// kernel's callers do. `chunks`, if given, gets every place our blocks came to lie.
   void adopt(const alloc::Request& asked, const alloc::Outcome& got, Blk kernel_block, std::uint32_t kernel_len,
              std::vector<Chunk>* chunks = nullptr);
 
@@ -47,8 +51,16 @@ class FreeRun {
   void catch_up(alloc::Request asked, const alloc::Outcome& first, std::uint64_t kernel, std::uint32_t kernel_len,
                 std::vector<Chunk>* chunks);
 
+  void drop_ahead(Ino ino);
+
+  struct Ahead {
+    Lblk lblk;
+    Blk block;
+    std::uint32_t len_clusters;
+  };
   alloc::Allocator& allocator_;
   Translation translation_;
+  std::unordered_map<Ino, Ahead> ahead_;
   std::uint64_t free_errors_ = 0;
 };
 

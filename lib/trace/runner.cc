@@ -107,7 +107,8 @@ void Run::request(Worker& w, const Op& op, std::uint32_t at, unsigned index) {
   alloc::Outcome o;
   const bool timed = options_.latency_every != 0 && w.part.decisions % options_.latency_every == 0;
   const std::uint64_t begin = timed ? now_ns() : 0;
-  const alloc::Status status = allocator_.allocate(q, o);
+  const alloc::Status status =
+      w.free_run.take_ahead(q, r.kernel_len, o) ? alloc::Status::ok : allocator_.allocate(q, o);
   if (timed) w.part.latency.add(now_ns() - begin);
   ++w.part.decisions;
   if (status == alloc::Status::claim_refused) ++w.part.refused;
