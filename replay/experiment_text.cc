@@ -12,13 +12,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// "12 % more", "half as many" would be prettier; a factor is exact.
-std::string change(double from, double to) {
-  if (from <= 0 && to <= 0) return "the same";
-  if (from <= 0) return "from none";
-  const double factor = to / from;
-  if (std::fabs(factor - 1) < 0.02) return "the same";
-  return fmt::format("{:.2f} times", factor);
+/// "groups scanned 0.93 times (157 for 169)"
+std::string change(const char* what, double from, double to) {
+  if (from == to || (from > 0 && std::fabs(to / from - 1) < 0.02)) return fmt::format("{} unchanged", what);
+  if (from <= 0) return fmt::format("{} {:.4g}, none before", what, to);
+  return fmt::format("{} {:.2f} times ({:.4g} for {:.4g})", what, to / from, to, from);
 }
 
 std::string lock_line(const char* name, const alloc::LockCounts& l) {
@@ -62,14 +60,14 @@ std::string verdict(const Experiment& e) {
     const Trial& base = e.trials[i];
     for (std::size_t k = i + 1; k < e.trials.size() && e.trials[k].device == base.device; ++k) {
       const Trial& t = e.trials[k];
-      s += fmt::format("{}{} against {}{}: {} the decisions a second, {} the groups scanned, {} the lock waits and skips, {} the "
-                       "extents a file, {} the free runs.",
-                       s.empty() ? "" : " ", t.policy.name, base.policy.name, base.device.empty() ? "" : " on " + base.device,
-                       change(base.report.decisions_per_s, t.report.decisions_per_s),
-                       change(static_cast<double>(base.report.groups_scanned), static_cast<double>(t.report.groups_scanned)),
-                       change(static_cast<double>(base.report.lock_waits), static_cast<double>(t.report.lock_waits)),
-                       change(base.report.extents_per_file, t.report.extents_per_file),
-                       change(static_cast<double>(base.free_runs_after), static_cast<double>(t.free_runs_after)));
+      s += fmt::format(
+          "{}{} against {}{}: {}, {}, {}, {}, {}.", s.empty() ? "" : " ", t.policy.name, base.policy.name,
+          base.device.empty() ? "" : " on " + base.device,
+          change("decisions a second", base.report.decisions_per_s, t.report.decisions_per_s),
+          change("groups scanned", static_cast<double>(base.report.groups_scanned), static_cast<double>(t.report.groups_scanned)),
+          change("lock waits and skips", static_cast<double>(base.report.lock_waits), static_cast<double>(t.report.lock_waits)),
+          change("extents a file", base.report.extents_per_file, t.report.extents_per_file),
+          change("free runs", static_cast<double>(base.free_runs_after), static_cast<double>(t.free_runs_after)));
     }
     while (i + 1 < e.trials.size() && e.trials[i + 1].device == base.device) ++i;
   }
