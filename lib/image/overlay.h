@@ -68,6 +68,7 @@ class Overlay final : public Device {
   /// Drops a dirty block or alias, and any cached copy: it reads through again.
   /// Call it too for blocks that were written to the base behind the overlay's back.
   void forget(Blk block);
+  using Device::discard;
   /// Drops every change and the clean cache.
   void discard();
   /// Marks the dirty block clean after the caller has written its content to the base.

@@ -3,8 +3,10 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <stdexcept>
 
@@ -55,11 +57,35 @@ void set_recover(std::vector<std::byte>& image, bool on) {
   image = std::move(device.bytes);
 }
 
-LogImage::LogImage(const LogOptions& o)
-    : device(make_ext_image({"-t", "ext4", "-b", std::to_string(o.block_bytes), "-O", o.features, "-J",
+namespace {
+// The arguments that make mke2fs copy a small tree in; made once.
+std::vector<std::string> tree_args(bool wanted) {
+  if (!wanted) return {};
+  static const testing_support::TempDir dir;
+  static const bool made = [] {
+    namespace fs = std::filesystem;
+    fs::create_directories(dir / "dir");
+    fs::create_directories(dir / "many");
+    std::ofstream(dir / "file") << std::string(3000, 'f');
+    std::ofstream(dir / "dir/inner") << "inner";
+    for (int i = 0; i < 40; ++i) std::ofstream(dir / fmt::format("many/a-rather-long-name-{}", i));
+    return true;
+  }();
+  return made ? std::vector<std::string>{"-d", dir.path()} : std::vector<std::string>{};
+}
+
+std::vector<std::string> mke2fs_args(const LogOptions& o) {
+  std::vector<std::string> args = tree_args(o.files);
+  for (const auto& a : std::initializer_list<std::string>{"-t", "ext4", "-b", std::to_string(o.block_bytes), "-O", o.features, "-J",
                              fmt::format("size={}", o.journal_mib), "-U", "6a1f2c3d-0001-4002-8003-123456789abc", "-E",
-                             "hash_seed=6a1f2c3d-0001-4002-8003-123456789abd,root_owner=0:0"},
-                            o.size)) {
+                             "hash_seed=6a1f2c3d-0001-4002-8003-123456789abd,root_owner=0:0"}) {
+    args.push_back(a);
+  }
+  return args;
+}
+}  // namespace
+
+LogImage::LogImage(const LogOptions& o) : device(make_ext_image(mke2fs_args(o), o.size)) {
   set_recover(device.bytes, o.recover);
   auto fs = image::Filsys::open(device);
   if (!fs) throw std::runtime_error(fs.error().message());

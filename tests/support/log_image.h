@@ -28,6 +28,7 @@ struct LogOptions {
   std::uint32_t start = 1;                          // s_start
   Tid sequence = 100;                               // s_sequence
   bool recover = true;                              // RECOVER in the file system
+  bool files = false;                               // /file (3 blocks), /dir/inner, /many (a directory of 40 files)
 };
 
 /// A file system in memory with a journal that the test fills.
