@@ -58,14 +58,16 @@ Status Impl::allocate(const Request& rq, Outcome& out, EventLog* log, ExplainSin
   }
 
   if (c.status == Context::Scan::found) {
-    if (!c.disk_marked) mark_disk(c);
+    const bool marked = c.disk_marked || mark_disk(c);
     release(c);
-    out.status = Status::ok;
-    out.block = block_at(c.b);
-    out.len = c.b.len;
-    out.result = c.from_prealloc ? c.b : c.f;
-    cpu.successes.add();
-    cpu.allocated.add(c.b.len);
+    out.status = marked ? Status::ok : Status::error;
+    if (marked) {
+      out.block = block_at(c.b);
+      out.len = c.b.len;
+      out.result = c.from_prealloc ? c.b : c.f;
+      cpu.successes.add();
+      cpu.allocated.add(c.b.len);
+    }
   } else {
     out.status = c.load_failed ? Status::error : Status::no_space;
     cpu.no_space.add();
@@ -114,12 +116,24 @@ bool Impl::retry_after_discard(Context& c, std::uint64_t& changes_seen, unsigned
   return false;
 }
 
-/// A piece of a preallocation becomes used on disk.
-void Impl::mark_disk(Context& c) {
+/// A piece of a preallocation becomes used on disk. False if it is already: the
+/// caller asked twice for the same file block.
+bool Impl::mark_disk(Context& c) {
   GroupLock& l = groups.lock(c.b.group);
   groups.lock_group(l);
-  disk_take(c.b.group, *groups.body(c.b.group), static_cast<std::uint32_t>(c.b.start), c.b.len, c.cpu);
+  GroupBody& body = *groups.body(c.b.group);
+  const auto start = static_cast<std::uint32_t>(c.b.start);
+  const bool free = bits::all_zero(body.disk, start, c.b.len);
+  if (free) disk_take(c.b.group, body, start, c.b.len, c.cpu);
   l.spin.unlock();
+  if (free) return true;
+  remember_error(make_error(ErrorKind::corrupt, "file block " + std::to_string(c.o.lblk) + " was allocated before")
+                     .at_inode(c.rq.ino)
+                     .at_block(block_at(c.b)));
+  Held<PaLock> held(c.pa->lock);
+  c.pa->free += c.pa->kind == PaKind::inode ? c.b.len : 0;
+  c.b.len = 0;
+  return false;
 }
 
 void Impl::release(Context& c) {

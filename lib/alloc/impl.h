@@ -49,7 +49,7 @@ class Allocator::Impl {
   // --- a request (allocate.cc)
   Status allocate(const Request& rq, Outcome& out, EventLog* log, ExplainSink* explain);
   void initialize(Context& c, std::uint32_t len) const;
-  void mark_disk(Context& c);
+  bool mark_disk(Context& c);
   void release(Context& c);
   bool retry_after_discard(Context& c, std::uint64_t& changes_seen, unsigned retries);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "alloc/allocator.h"
@@ -26,6 +28,8 @@ class MiniFile {
   std::uint32_t pid = 0;
   std::uint64_t i_size = 0;  // bytes
   alloc::EventLog log;
+  std::function<void(const alloc::Outcome&)> after_allocate;      // each success
+  std::function<void(Blk, std::uint64_t)> before_free;            // block, blocks
   std::vector<alloc::Request> requests;  // what was asked, parallel to the outcomes
 
   /// Allocates [lblk, lblk + blocks) as the writeback of a finished write does; returns every outcome.
@@ -49,6 +53,7 @@ class MiniFile {
       const alloc::Status status = a_.allocate(rq, out, &log);
       outcomes.push_back(out);
       if (status != alloc::Status::ok) break;
+      if (after_allocate) after_allocate(out);
       const std::uint32_t skip = lblk % cl;
       const std::uint32_t got = std::min(blocks, out.len * cl - skip);
       add(lblk, out.block + skip, got);
@@ -89,6 +94,15 @@ class MiniFile {
     rq.len_clusters = (offset + blocks + cl - 1) / cl;
     return rq;
   }
+  /// The first hole at or after `lblk` (cluster aligned) and its length, at most `want` blocks.
+  std::pair<Lblk, std::uint32_t> hole(Lblk lblk, std::uint32_t want) const {
+    const std::uint32_t mask = a_.geometry().cluster_blocks() - 1;
+    lblk = (lblk + mask) & ~mask;
+    auto it = extents_.upper_bound(lblk);
+    if (it != extents_.begin() && std::prev(it)->first + std::prev(it)->second.len > lblk) --it;
+    for (; it != extents_.end() && it->first <= lblk; ++it) lblk = (it->first + it->second.len + mask) & ~mask;
+    return {lblk, it == extents_.end() ? want : std::min(want, it->first - lblk)};
+  }
   /// Close of the last writer.
   unsigned close() {
     open = false;
@@ -115,6 +129,7 @@ class MiniFile {
       f.tid = tid;
       f.when = when;
       f.cpu = cpu;
+      if (before_free) before_free(f.block, f.count_blocks);
       if (!a_.free(f, &log)) ++failed_frees;
     }
     extents_ = std::move(kept);
