@@ -27,19 +27,21 @@ Result<void> fix_totals(Session& s, SuperCopy& super) {
     clusters += d.free_clusters;
     inodes += d.free_inodes;
   }
-  const bool differs = clusters != super.free_blocks_count() || inodes != super.u32(kFreeInodes);
+  // Descriptors count clusters, the superblock blocks.
+  const Blk blocks = clusters << s.fs->raw()->cluster_ratio_bits;
+  const bool differs = blocks != super.free_blocks_count() || inodes != super.u32(kFreeInodes);
   // The kernel writes these totals only now and then; after a crash they need not agree.
   if (differs && (s.recovered || s.verdict.orphans.released() != 0 ||
                   s.judge.found(Problem::super_free_counts, {},
                                 {arg("blocks", super.free_blocks_count()), arg("inodes", std::uint64_t{super.u32(kFreeInodes)}),
-                                 arg("group_blocks", clusters), arg("group_inodes", inodes)}))) {
-    super.set_free_blocks_count(clusters);
+                                 arg("group_blocks", blocks), arg("group_inodes", inodes)}))) {
+    super.set_free_blocks_count(blocks);
     super.set_u32(kFreeInodes, static_cast<std::uint32_t>(inodes));
   }
   s.verdict.counts.inodes = super.u32(kInodes);
   s.verdict.counts.free_inodes = inodes;
   s.verdict.counts.blocks = super.blocks_count();
-  s.verdict.counts.free_blocks = clusters << s.fs->raw()->cluster_ratio_bits;
+  s.verdict.counts.free_blocks = blocks;
   return {};
 }
 

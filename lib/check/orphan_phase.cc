@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <fmt/compile.h>
 #include <fmt/core.h>
+
+#include <iterator>
 
 #include "check/inode_edit.h"
 #include "check/session.h"
@@ -92,8 +95,11 @@ void judge_records(Session& s, orphan::Plan& plan, std::uint32_t block_bytes) {
 void say_released(Session& s, const Record& r) {
   const char* verb = r.action == Action::erase ? "Clearing" : r.action == Action::truncate ? "Truncating" : nullptr;
   if (verb == nullptr) return;
-  s.judge.say_orphan(fmt::format("{} orphaned inode {} (uid={}, gid={}, mode={:#o}, size={})", verb, r.ino, r.uid, r.gid, r.mode,
-                                 r.size_bytes));
+  // A million of these are a measurable part of a run, so the format is compiled.
+  fmt::memory_buffer line;
+  fmt::format_to(std::back_inserter(line), FMT_COMPILE("{} orphaned inode {} (uid={}, gid={}, mode=0{:o}, size={})"),
+                 std::string_view(verb), r.ino, r.uid, r.gid, r.mode, r.size_bytes);
+  s.judge.say_orphan(std::string_view(line.data(), line.size()));
 }
 
 /// Orphans on a file system that claims to need no recovery: a snapshot of a

@@ -37,9 +37,9 @@ void SuperCopy::seal() {
 
 Blk SuperCopy::blocks_count() const { return u32(0x04) | (is_64bit() ? Blk{u32(0x150)} << 32 : 0); }
 Blk SuperCopy::free_blocks_count() const { return u32(0x0C) | (is_64bit() ? Blk{u32(0x158)} << 32 : 0); }
-void SuperCopy::set_free_blocks_count(Blk clusters) {
-  set_u32(0x0C, static_cast<std::uint32_t>(clusters));
-  if (is_64bit()) set_u32(0x158, static_cast<std::uint32_t>(clusters >> 32));
+void SuperCopy::set_free_blocks_count(Blk blocks) {
+  set_u32(0x0C, static_cast<std::uint32_t>(blocks));
+  if (is_64bit()) set_u32(0x158, static_cast<std::uint32_t>(blocks >> 32));
 }
 
 std::string why_unusable(const SuperCopy& super) {

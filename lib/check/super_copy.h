@@ -41,8 +41,8 @@ class SuperCopy {
 
   [[nodiscard]] std::uint32_t block_bytes() const { return 1024U << (u32(0x18) & 7U); }
   [[nodiscard]] Blk blocks_count() const;
-  [[nodiscard]] Blk free_blocks_count() const;  // in clusters, as stored
-  void set_free_blocks_count(Blk clusters);
+  [[nodiscard]] Blk free_blocks_count() const;
+  void set_free_blocks_count(Blk blocks);
   [[nodiscard]] bool is_64bit() const { return (u32(0x60) & 0x80) != 0; }
 
   bool operator==(const SuperCopy&) const = default;

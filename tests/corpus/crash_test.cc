@@ -101,7 +101,7 @@ TEST_P(CorpusCrash, RecoversToTheKernelsResult) {
   }
 
   // Everybody's second opinion, and every file.
-  const ToolRun second = e2fsck_fn(image_);
+  const ProcessRun second = e2fsck_fn(image_);
   EXPECT_EQ(second.status, 0) << second.output;
   const json files = expected_files();
   ASSERT_FALSE(files.empty());

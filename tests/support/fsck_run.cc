@@ -27,7 +27,7 @@ std::string slurp(const std::string& path) {
   return s.str();
 }
 
-void must(const ToolRun& r, const std::string& what) {
+void must(const ProcessRun& r, const std::string& what) {
   if (r.status != 0) throw std::runtime_error(fmt::format("{}: exit {}\n{}", what, r.status, r.output));
 }
 
@@ -57,14 +57,14 @@ nlohmann::json e4fsck_json(std::vector<std::string> args) {
   return j;
 }
 
-ToolRun run_tool(const std::vector<std::string>& argv) {
+ProcessRun run_tool(const std::vector<std::string>& argv) {
   const TempDir dir;
   const std::string log = dir / "log";
   const ChildRun r = run_child(argv, log);
   return {r.status, slurp(log)};
 }
 
-ToolRun e2fsck_fn(const std::string& image) { return run_tool({"e2fsck", "-fn", image}); }
+ProcessRun e2fsck_fn(const std::string& image) { return run_tool({"e2fsck", "-fn", image}); }
 
 void debugfs(const std::string& image, const std::vector<std::string>& commands) {
   const TempDir dir;

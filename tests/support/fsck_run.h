@@ -18,14 +18,14 @@ FsckRun e4fsck(const std::vector<std::string>& args, const std::string* answers 
 /// The JSON document of `e4fsck ... --json`; throws when it is not one.
 nlohmann::json e4fsck_json(std::vector<std::string> args);
 
-struct ToolRun {
+struct ProcessRun {
   int status = -1;
   std::string output;  // both streams
 };
 /// Another program, its output kept.
-ToolRun run_tool(const std::vector<std::string>& argv);
+ProcessRun run_tool(const std::vector<std::string>& argv);
 /// `e2fsck -fn IMAGE`, the independent second opinion.
-ToolRun e2fsck_fn(const std::string& image);
+ProcessRun e2fsck_fn(const std::string& image);
 /// debugfs -w with these commands, in order; throws when debugfs does not run.
 void debugfs(const std::string& image, const std::vector<std::string>& commands);
 /// A sparse file of `size` ("32M") formatted with mke2fs and these options.

@@ -20,6 +20,8 @@ struct FreeSpace {
 FreeSpace free_space(const std::string& image);
 std::string sha256_of_lists(const std::vector<std::string>& lists);
 
+/// What the image holds at each path, in the form compare_files() takes.
+nlohmann::json describe_files(const std::string& image, const std::vector<std::string>& paths);
 /// Compares what the image holds at each path of `files` (entries as in
 /// oracle.json: type, links, owner, size, sectors, content, target, device,
 /// attributes) with what is recorded. Returns one line a difference.

@@ -53,7 +53,7 @@ class CheckReports : public ::testing::Test {
     const json p = e4fsck_json({"-p", image_});
     EXPECT_EQ(p["exit_status"], 0) << p.dump(1);
     EXPECT_EQ(p["verdict"]["bytes_written"], 0) << p.dump(1);
-    const ToolRun second = e2fsck_fn(image_);
+    const ProcessRun second = e2fsck_fn(image_);
     EXPECT_EQ(second.status, 0) << second.output;
     EXPECT_EQ(file_crc32c(image_), before);
   }

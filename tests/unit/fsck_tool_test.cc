@@ -79,7 +79,7 @@ TEST_F(FsckTool, TheUndoFileTakesItBackByteForByte) {
   ASSERT_EQ(e4fsck({"-p", "-z", dir_ / "undo", image_}).status, 0);
   ASSERT_NE(file_crc32c(image_), before);
   ASSERT_EQ(e2fsck_fn(image_).status, 0);
-  const ToolRun undo = run_tool({"e2undo", dir_ / "undo", image_});
+  const ProcessRun undo = run_tool({"e2undo", dir_ / "undo", image_});
   EXPECT_EQ(undo.status, 0) << undo.output;
   EXPECT_EQ(file_crc32c(image_), before) << undo.output;
   EXPECT_EQ(e4fsck({"-p", image_}).status, 0);
