@@ -71,7 +71,7 @@ Result<std::span<const std::byte>> Overlay::view(Blk block) {
     }
   }
   if (m.tag.empty()) {
-    const std::size_t slots = std::max<std::size_t>(64, kCleanCacheBytes / block_bytes_);
+    const std::size_t slots = std::max<std::uint64_t>(64, std::min<std::uint64_t>(kCleanCacheBytes, base_.size()) / block_bytes_);
     m.tag.assign(slots, kNoBlock);
     m.cache.reset(new std::byte[slots * block_bytes_]);
   }

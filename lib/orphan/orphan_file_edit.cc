@@ -56,52 +56,66 @@ ExtentHeader header(std::size_t entries, std::uint32_t max, std::uint16_t depth)
   return h;
 }
 
-/// Writes the extents into i_block, or into leaves below it. Returns how many tree blocks it took.
-Result<std::uint32_t> write_extents(Volume& volume, std::uint32_t seed, std::span<std::byte> raw, const std::vector<Run>& runs) {
+std::uint32_t leaf_entries(const Geometry& geo) { return (geo.block_bytes - 12 - 4) / 12; }
+
+/// Tree and indirect blocks a file of these runs needs.
+Result<std::vector<Blk>> allocate_meta(Volume& volume, const std::vector<Run>& runs, std::uint32_t blocks) {
+  const Geometry& geo = volume.geo();
+  std::uint32_t n = 0;
+  if (geo.has_extents()) {
+    const std::uint32_t max = leaf_entries(geo);
+    n = runs.size() <= kRootExtents ? 0 : static_cast<std::uint32_t>((runs.size() + max - 1) / max);
+    if (n > kRootExtents) return make_error(ErrorKind::no_space, "free space is too scattered for an orphan file");
+  } else if (blocks > 12) {
+    const std::uint32_t per = geo.block_bytes / 4, rest = blocks - 12;
+    n = 1 + (rest > per ? 1 + (rest - per + per - 1) / per : 0);
+  }
+  std::vector<Blk> meta;
+  for (std::uint32_t i = 0; i < n; ++i) meta.push_back(E4_TRY(volume.allocate_cluster(runs.front().physical)));
+  return meta;
+}
+
+/// Writes the extents into i_block, or into leaves below it (`meta`).
+Result<void> write_extents(Volume& volume, std::uint32_t seed, std::span<std::byte> raw, const std::vector<Run>& runs,
+                           const std::vector<Blk>& meta) {
   const auto i_block = raw.subspan(0x28, 60);
   ExtentNode<std::byte> root(i_block);
-  if (runs.size() <= kRootExtents) {
+  if (meta.empty()) {
     root.put_header(header(runs.size(), kRootExtents, 0));
     for (std::uint32_t i = 0; i < runs.size(); ++i) root.put_extent(i, to_extent(runs[i]));
-    return 0;
+    return {};
   }
-  const Geometry& geo = volume.geo();
-  const std::uint32_t max = (geo.block_bytes - 12 - 4) / 12;
-  const auto leaves = static_cast<std::uint32_t>((runs.size() + max - 1) / max);
-  if (leaves > kRootExtents) return make_error(ErrorKind::no_space, "free space is too scattered for an orphan file");
-  root.put_header(header(leaves, kRootExtents, 1));
-  for (std::uint32_t l = 0; l < leaves; ++l) {
-    const Blk where = E4_TRY(volume.allocate_cluster(runs[l * max].physical));
+  const std::uint32_t max = leaf_entries(volume.geo());
+  root.put_header(header(meta.size(), kRootExtents, 1));
+  for (std::uint32_t l = 0; l < meta.size(); ++l) {
     ExtentIndex x{};
     x.ei_block = static_cast<std::uint32_t>(runs[l * max].logical);
-    x.ei_leaf_lo = static_cast<std::uint32_t>(where);
-    x.ei_leaf_hi = static_cast<std::uint16_t>(where >> 32);
-    std::memcpy(i_block.data() + 12 + l * 12, &x, sizeof x);
-    const auto block = E4_TRY(volume.overlay().create(where));
+    x.ei_leaf_lo = static_cast<std::uint32_t>(meta[l]);
+    x.ei_leaf_hi = static_cast<std::uint16_t>(meta[l] >> 32);
+    std::memcpy(i_block.data() + 12 + std::size_t{l} * 12, &x, sizeof x);
+    const auto block = E4_TRY(volume.overlay().create(meta[l]));
     ExtentNode<std::byte> leaf(block);
     const std::uint32_t n = std::min<std::uint32_t>(max, static_cast<std::uint32_t>(runs.size()) - l * max);
     leaf.put_header(header(n, max, 0));
     for (std::uint32_t i = 0; i < n; ++i) leaf.put_extent(i, to_extent(runs[l * max + i]));
-    if (geo.metadata_csum()) {
+    if (volume.geo().metadata_csum()) {
       const std::size_t at = 12 + std::size_t{max} * 12;
       store<le32>(block.data(), at, crc32c(seed, std::span<const std::byte>(block).first(at)));
     }
   }
-  return leaves;
+  return {};
 }
 
 /// The same as a block map; 512 blocks never need more than a double-indirect block.
-Result<std::uint32_t> write_block_map(Volume& volume, std::span<std::byte> raw, const std::vector<Run>& runs) {
-  const Geometry& geo = volume.geo();
-  const std::uint32_t per = geo.block_bytes / 4;
-  std::uint32_t meta = 0;
-  Blk indirect[2] = {0, 0};  // the block being filled, and the double-indirect one
-  const auto fresh = [&](std::byte* pointer) -> Result<Blk> {
-    const Blk b = E4_TRY(volume.allocate_cluster(runs.front().physical));
-    E4_TRY(volume.overlay().create(b));
+Result<void> write_block_map(Volume& volume, std::span<std::byte> raw, const std::vector<Run>& runs,
+                             const std::vector<Blk>& meta) {
+  const std::uint32_t per = volume.geo().block_bytes / 4;
+  std::size_t used = 0;
+  std::span<std::byte> filling, doubly;
+  const auto fresh = [&](std::byte* pointer) -> Result<std::span<std::byte>> {
+    const Blk b = meta[used++];
     store<le32>(pointer, 0, b);
-    ++meta;
-    return b;
+    return volume.overlay().create(b);
   };
   std::byte* i_block = raw.data() + 0x28;
   for (const Run& r : runs)
@@ -113,18 +127,15 @@ Result<std::uint32_t> write_block_map(Volume& volume, std::span<std::byte> raw, 
       }
       std::uint64_t at = l - 12;
       if (at == 0) {
-        indirect[0] = E4_TRY(fresh(i_block + std::size_t{12} * 4));
+        filling = E4_TRY(fresh(i_block + std::size_t{12} * 4));
       } else if (at >= per) {
         at -= per;
-        if (at == 0) indirect[1] = E4_TRY(fresh(i_block + std::size_t{13} * 4));
-        if (at % per == 0) {
-          const auto table = E4_TRY(volume.overlay().edit(indirect[1]));
-          indirect[0] = E4_TRY(fresh(table.data() + at / per * 4));
-        }
+        if (at == 0) doubly = E4_TRY(fresh(i_block + std::size_t{13} * 4));
+        if (at % per == 0) filling = E4_TRY(fresh(doubly.data() + at / per * 4));
       }
-      store<le32>(E4_TRY(volume.overlay().edit(indirect[0])).data(), at % per * 4, r.physical + i);
+      store<le32>(filling.data(), at % per * 4, r.physical + i);
     }
-  return meta;
+  return {};
 }
 
 struct NewFile {
@@ -132,12 +143,39 @@ struct NewFile {
   std::vector<Run> runs;
 };
 
+/// The bitmaps said these are free; the inodes must say so too, or a file would be overwritten.
+Result<void> prove_free(Volume& volume, const NewFile& file, const Mapping& mapping) {
+  const auto refuse = [](const std::string& why) {
+    return make_error(ErrorKind::corrupt, why + ": run e4fsck first");
+  };
+  const auto old = E4_TRY(InodeTable(volume).view(file.ino));
+  const GroupNo g = volume.geo().group_of_inode(file.ino);
+  const bool ever_used = (file.ino - 1) % volume.geo().inodes_per_group + volume.group(g).itable_unused + 1 <
+                         volume.geo().inodes_per_group;
+  if (ever_used && InodeView(old).links() != 0)
+    return refuse("inode " + std::to_string(file.ino) + " has links, and the bitmap calls it free");
+  InodeSet nobody(volume.geo().inodes_count);
+  nobody.insert(file.ino);
+  Ownership own(volume);
+  Ledger ledger;
+  std::uint64_t last = kNoCluster;
+  for (const Run& r : mapping.runs) own.claim(r.physical, r.blocks, last);
+  for (const Blk b : mapping.meta) own.claim(b, 1, last);
+  const ScanResult scan = E4_TRY(scan_others(volume, nobody, true, own, ledger));
+  if (!scan.complete) return refuse(scan.obstacles.empty() ? "ownership of blocks is not certain" : scan.obstacles.front());
+  if (own.any_contest()) return refuse("the block bitmap calls blocks free that are in use");
+  return {};
+}
+
 /// Inode and empty blocks; nothing points to them yet.
 Result<NewFile> build(Volume& volume, std::uint32_t blocks, std::uint64_t now) {
   const Geometry& geo = volume.geo();
   NewFile file;
   file.ino = E4_TRY(volume.allocate_inode(0));
-  file.runs = E4_TRY(allocate_runs(volume, blocks));
+  Mapping mapping;
+  file.runs = mapping.runs = E4_TRY(allocate_runs(volume, blocks));
+  const std::vector<Blk> meta = mapping.meta = E4_TRY(allocate_meta(volume, file.runs, blocks));
+  E4_TRY(prove_free(volume, file, mapping));
   // A newly allocated inode is written, never read: there may be anything in its place.
   const auto raw = E4_TRY(InodeTable(volume).edit(file.ino));
   std::fill(raw.begin(), raw.end(), std::byte{0});
@@ -152,14 +190,13 @@ Result<NewFile> build(Volume& volume, std::uint32_t blocks, std::uint64_t now) {
     if (extra >= 20) store<le32>(raw.data(), 0x90, now);  // i_crtime
   }
   const std::uint32_t seed = inode_csum_seed(geo.csum_seed, file.ino, 0);
-  std::uint32_t meta = 0;
   if (geo.has_extents()) {
     store<le32>(raw.data(), 0x20, kFlagExtents);
-    meta = E4_TRY(write_extents(volume, seed, raw, file.runs));
+    E4_TRY(write_extents(volume, seed, raw, file.runs, meta));
   } else {
-    meta = E4_TRY(write_block_map(volume, raw, file.runs));
+    E4_TRY(write_block_map(volume, raw, file.runs, meta));
   }
-  const std::uint64_t clusters = (blocks + geo.cluster_blocks - 1) / geo.cluster_blocks + meta;
+  const std::uint64_t clusters = (blocks + geo.cluster_blocks - 1) / geo.cluster_blocks + meta.size();
   set_held_bytes(geo, raw, clusters * geo.cluster_blocks * geo.block_bytes);
   seal_inode(geo, file.ino, raw);
   for (const Run& r : file.runs)
