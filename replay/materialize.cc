@@ -289,7 +289,7 @@ Result<void> Materializer::write_inode(Ino ino, const FileTable::File& file) {
       inode.i_file_acl = 0;  // freed by the trace
       inode.osd2.linux2.l_i_file_acl_high = 0;
     } else if (acl != 0) {
-      count += std::uint64_t{EXT2FS_CLUSTER_RATIO(fs_.raw())} * (bs / 512);
+      count += static_cast<std::uint64_t>(EXT2FS_CLUSTER_RATIO(fs_.raw())) * (bs / 512);
     }
     inode.i_blocks = static_cast<std::uint32_t>(count);
     inode.osd2.linux2.l_i_blocks_hi = static_cast<std::uint16_t>(count >> 32);
