@@ -245,10 +245,10 @@ TEST_P(InterleavedOrphans, ClaimReleaseClaimByThreeThreadsNeverSharesOrLosesASlo
 }
 
 TEST_P(InterleavedOrphans, OverflowGoesToTheListOnlyWhenFull) {
-  World<ModelSync> w(GetParam(), 2, 2);
-  w.explorer.thread(kShort ? std::vector{w.add(0, 0), w.add(0, 3)} : std::vector{w.add(0, 0), w.add(0, 3), w.remove(0, 0)});
-  w.explorer.thread({w.add(1, 1), w.add(1, 4)});
-  w.explorer.thread(kShort ? std::vector{w.add(2, 2)} : std::vector{w.add(2, 2), w.remove(2, 2)});
+  World<ModelSync> w(GetParam(), kShort ? 1 : 2, 2);
+  w.explorer.thread(kShort ? std::vector{w.add(0, 0)} : std::vector{w.add(0, 0), w.add(0, 3), w.remove(0, 0)});
+  w.explorer.thread(kShort ? std::vector{w.add(1, 1)} : std::vector{w.add(1, 1), w.add(1, 4)});
+  w.explorer.thread({w.add(2, 2), w.remove(2, 2)});
   expect_proved(w.run(), 10000);
   EXPECT_GT(w.outcomes.size(), 1U) << "with and without overflow";
 }
@@ -264,7 +264,7 @@ TEST_P(InterleavedOrphans, ThreeThreadsForTwoFreeSlots) {
 
 TEST_P(InterleavedOrphans, RefusedAccessBesideClaims) {
   World<ModelSync> w(GetParam(), 2, 2, 1);
-  w.explorer.thread({w.add_refused(0, 0), w.add(0, 0)});
+  w.explorer.thread(kShort ? std::vector{w.add_refused(0, 0)} : std::vector{w.add_refused(0, 0), w.add(0, 0)});
   w.explorer.thread({w.add(1, 1), w.remove(1, 1)});
   w.explorer.thread(kShort ? std::vector{w.add(2, 2)} : std::vector{w.add(2, 2), w.remove(2, 2), w.add(2, 2)});
   expect_proved(w.run(), 1000);
