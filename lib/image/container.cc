@@ -12,6 +12,7 @@
 #include "base/endian.h"
 #include "image/qcow2.h"
 #include "image/zstd_holes.h"
+#include "image/zstd_mapping.h"
 
 namespace e4::image {
 namespace {
@@ -66,12 +67,15 @@ Result<std::unique_ptr<Device>> open_container(const std::string& path) {
   std::unique_ptr<Device> device;
   if (E4_TRY(is_zstd(path))) {
     const Mapping file = E4_TRY(Mapping::open(path));
-    auto sparse = std::make_unique<SparseDevice>(path, kMaxImageBytes);
-    const std::uint64_t bytes = E4_TRY(decompress_skipping_holes(
-        file.bytes(), path, kMaxImageBytes,
-        [&](std::uint64_t offset, std::span<const std::byte> data) { return sparse->write(offset, data); }));
-    sparse->resize(bytes);
-    device = std::move(sparse);
+    device = E4_TRY(map_zstd(file.bytes(), path));
+    if (device == nullptr) {
+      auto sparse = std::make_unique<SparseDevice>(path, kMaxImageBytes);
+      const std::uint64_t bytes = E4_TRY(decompress_skipping_holes(
+          file.bytes(), path, kMaxImageBytes,
+          [&](std::uint64_t offset, std::span<const std::byte> data) { return sparse->write(offset, data); }));
+      sparse->resize(bytes);
+      device = std::move(sparse);
+    }
   } else {
     device = E4_TRY(open_file(path));
   }
