@@ -215,7 +215,7 @@ class DatReader final : public Reader {
     if (d.dev.from_bytes != 0) event.dev = static_cast<std::uint32_t>(fetch(data + d.dev.from, d.dev.from_bytes, false));
     if (d.dev_minor.from_bytes != 0)
       event.dev = make_dev(event.dev, static_cast<std::uint32_t>(fetch(data + d.dev_minor.from, d.dev_minor.from_bytes, false)));
-    if (!wanted(event.dev, events_read_)) return false;
+    if (d.dev.from_bytes != 0 && !wanted(event.dev, events_read_)) return false;
     for (const Move& m : d.moves)
       put(reinterpret_cast<char*>(&event) + m.to, m.to_bytes, fetch(data + m.from, m.from_bytes, m.is_signed));
     return true;

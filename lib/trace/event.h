@@ -72,8 +72,10 @@ enum class Kind : std::uint8_t {
   commit_stats,     // jbd2_run_stats: freed blocks come back right after it
   commit_end,
   handle_start,     // jbd2_handle_start, handle_restart
-  isize_mark,       // a size written into the trace by the recorder
-  discard_done,     // the device finished a discard (block layer), written by the recorder
+  truncate_call,    // sys_enter_truncate, sys_enter_ftruncate: length in range.pos, no device
+  truncate_return,  // sys_exit_...
+  inode_dirty,      // ext4_mark_inode_dirty: inside a truncate call it names the inode
+  discard_done,     // block_rq_complete of a discard: map.pblk = sector, map.len = sectors
   fs_error,
   shutdown,
   count_,

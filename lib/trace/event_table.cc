@@ -87,6 +87,8 @@ constexpr std::array kWritepages{kIno, E4_FIELD("range_start", range.pos), E4_FI
 constexpr std::array kGroupOnly{kGroup};
 constexpr std::array kPrefetch{E4_FIELD("group", prefetch.group), E4_FIELD("next", prefetch.next),
                                E4_FIELD("ios", prefetch.ios)};
+constexpr std::array kLength{E4_FIELD("length", range.pos)};
+constexpr std::array kRequestDone{E4_FIELD("sector", map.pblk), E4_FIELD("nr_sector", map.len)};
 constexpr std::array kTransaction{E4_FIELD("transaction", commit.tid)};
 constexpr std::array kTid{E4_FIELD("tid", commit.tid)};
 #pragma GCC diagnostic pop
@@ -168,6 +170,12 @@ constexpr EventFormat kFormats[] = {
     {"jbd2_end_commit", Kind::commit_end, " transaction %", kTransaction},
     {"jbd2_handle_start", Kind::handle_start, " tid %", kTid},
     {"jbd2_handle_restart", Kind::handle_start, " tid %", kTid},
+    {"ext4_mark_inode_dirty", Kind::inode_dirty, " ino %", kInode},
+    {"sys_enter_truncate", Kind::truncate_call, "", kLength},
+    {"sys_enter_ftruncate", Kind::truncate_call, "", kLength},
+    {"sys_exit_truncate", Kind::truncate_return, "", {}},
+    {"sys_exit_ftruncate", Kind::truncate_return, "", {}},
+    {"block_rq_complete", Kind::discard_done, "", kRequestDone},
     {"ext4_error", Kind::fs_error, "", {}},
     {"ext4_shutdown", Kind::shutdown, "", {}},
     {"print", Kind::mark, "", {}},
@@ -182,7 +190,7 @@ constexpr const char* kIgnored[] = {
     "ext4_fc_commit_stop", "ext4_fc_replay", "ext4_fc_replay_scan", "ext4_fc_stats", "ext4_fc_track_create",
     "ext4_fc_track_inode", "ext4_fc_track_link", "ext4_fc_track_range", "ext4_fc_track_unlink", "ext4_forget",
     "ext4_invalidate_folio", "ext4_journal_start_inode", "ext4_journal_start_reserved", "ext4_journal_start_sb",
-    "ext4_journalled_invalidate_folio", "ext4_lazy_itable_init", "ext4_load_inode", "ext4_mark_inode_dirty",
+    "ext4_journalled_invalidate_folio", "ext4_lazy_itable_init", "ext4_load_inode",
     "ext4_nfs_commit_metadata", "ext4_other_inode_update_time", "ext4_read_folio", "ext4_readpage",
     "ext4_release_folio", "ext4_releasepage", "ext4_remove_blocks", "ext4_trim_all_free", "ext4_update_sb",
     "ext4_es_cache_extent", "ext4_es_find_extent_range_enter", "ext4_es_find_extent_range_exit",
@@ -270,8 +278,6 @@ const char* kind_name(Kind kind) {
   switch (kind) {
     case Kind::unknown: return "unknown";
     case Kind::ignored: return "ignored";
-    case Kind::isize_mark: return "isize_mark";
-    case Kind::discard_done: return "discard_done";
     default: break;
   }
   for (const EventFormat& f : kFormats)

@@ -23,7 +23,7 @@ Result<void> Player::feed(Item& item) {
     target_.phase(e.text());
     return {};
   }
-  target_.saw(e);
+  if (e.dev != 0) target_.saw(e);
   sizes_.feed(e);
   if (item.role == Item::Role::begin) return begin(*item.request);
   if (item.role == Item::Role::decide && item.request->end == RequestRecord::End::done) E4_TRY(decide(*item.request));

@@ -47,7 +47,8 @@ bool in_mapping_loop(Kind k) {
     case Kind::bitmap_load:
     case Kind::buddy_bitmap_load:
     case Kind::read_block_bitmap_load:
-    case Kind::handle_start: return true;
+    case Kind::handle_start:
+    case Kind::discard_done: return true;
     default: return false;
   }
 }
@@ -179,7 +180,16 @@ void Sizes::feed(const Event& e) {
       break;
     case Kind::allocate_inode: inodes_[e.ino] = {0, new_inodes_extents_}; break;
     case Kind::free_inode: inodes_[e.ino] = {0, new_inodes_extents_}; break;
-    case Kind::isize_mark: inode(e.ino).size = positive(e.range.pos); break;
+    case Kind::truncate_call:
+      t.truncate_called = true;
+      t.truncate_to = positive(e.range.pos);
+      break;
+    case Kind::truncate_return: t.truncate_called = false; break;
+    case Kind::inode_dirty:
+      // Inside the call, before anything else of it can look at the size. Shrinking has its own events.
+      if (t.truncate_called) raise(e.ino, t.truncate_to);
+      t.truncate_called = false;
+      break;
     default: break;
   }
 }

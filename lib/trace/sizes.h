@@ -33,7 +33,9 @@ using InodeLookup = std::function<std::optional<InodeStart>(Ino)>;
 ///                          pages behind the offset back (its own writepages)
 ///  collapse range          aligned, offset + length < size: size -= length at the end of the call
 ///  unlink_enter            prints the true size: whatever was missed is known from here on
-///  growing truncate        no event at all: the one gap
+///  growing truncate        no event of ext4 tells the size. Where the truncate system calls are recorded (e4replay record
+///                          does): the length of the call, for the inode whose ext4_mark_inode_dirty comes next in the
+///                          thread. Otherwise the one gap
 class Sizes {
  public:
   /// `new_inodes_extents`: the file system makes extent-mapped files.
@@ -69,6 +71,8 @@ class Sizes {
     std::uint64_t direct_end = 0;
     Ino collapsing = 0;
     std::uint64_t collapse_bytes = 0;
+    bool truncate_called = false;    // between sys_enter_(f)truncate and the inode's ext4_mark_inode_dirty
+    std::uint64_t truncate_to = 0;
     Ino inserting = 0;
     std::uint64_t insert_bytes = 0;
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "trace/text_reader.h"
 
+#include <charconv>
 #include <cstring>
 #include <unordered_map>
 #include <vector>
@@ -229,11 +230,25 @@ class TextReader final : public Reader {
       event.mark = {text.data(), static_cast<std::uint32_t>(text.size())};
       return true;
     }
+    if (format.kind == Kind::truncate_call || format.kind == Kind::truncate_return) return truncate_text(head.text, event);
+    if (format.kind == Kind::discard_done) return false;  // its text has no fixed form
     if (!parse_dev(p, end, event.dev) || !match(it->second, p, end, event)) {
       notes_.add(last_unfinished_ ? Trouble::cut : Trouble::malformed, head.event, line_number_);
       return false;
     }
     return wanted(event.dev, line_number_);
+  }
+
+  /// "sys_ftruncate(fd: 3, length: 2000)" (hexadecimal), "sys_ftruncate -> 0x0".
+  bool truncate_text(std::string_view text, Event& event) {
+    if (event.kind == Kind::truncate_return) return true;
+    const std::size_t at = text.find("length: ");
+    std::string_view digits = at == std::string_view::npos ? std::string_view() : text.substr(at + 8);
+    if (digits.starts_with("0x")) digits.remove_prefix(2);
+    const auto [p, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), event.range.pos, 16);
+    if (ec == std::errc()) return true;
+    notes_.add(Trouble::malformed, "truncate call", line_number_);
+    return false;
   }
 
   void unlisted(const LineHead& head) {

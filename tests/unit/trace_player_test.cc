@@ -27,6 +27,7 @@ class Lines final : public Reader {
       e.time_ns = n * 1000;
       const std::string name = l.substr(s2 + 1, colon - s2 - 1);
       EXPECT_TRUE(parse_text(name, "dev 7,1 " + l.substr(colon + 2), e)) << l;
+      if (e.kind == Kind::truncate_call) e.range.pos = std::stoll(l.substr(colon + 2));
       events_.push_back(e);
     }
   }
@@ -206,6 +207,9 @@ INSTANTIATE_TEST_SUITE_P(
                  {"1 0 ext4_ext_map_blocks_exit: ino 11 flags CREATE lblk 20 pblk 5 len 4 mflags NM ret 4", "1 0 ext4_ext_map_blocks_enter: ino 11 lblk 24 len 4 flags CREATE"}, 50000},
         SizeCase{"FlusherMapsWithoutGrowing",
                  {"1 0 ext4_writepages: ino 11 nr_to_write 1 pages_skipped 0 range_start 0 range_end 1", "1 0 ext4_ext_map_blocks_exit: ino 11 flags CREATE lblk 20 pblk 5 len 4 mflags NM ret 4", "1 0 ext4_writepages_result: ino 11"}, 50000},
+        SizeCase{"GrowingTruncateIsTheCallsLength", {"1 0 sys_enter_ftruncate: 300000", "1 0 ext4_mark_inode_dirty: ino 11 caller x"}, 300000},
+        SizeCase{"ATruncateElsewhereIsNot", {"1 0 sys_enter_ftruncate: 300000", "1 0 sys_exit_ftruncate: 0", "1 0 ext4_mark_inode_dirty: ino 11 caller x"}, 50000},
+        SizeCase{"DirtyingAloneKeeps", {"2 0 sys_enter_ftruncate: 300000", "1 0 ext4_mark_inode_dirty: ino 11 caller x"}, 50000},
         SizeCase{"UnlinkShowsTheTruth", {"1 0 ext4_unlink_enter: ino 11 size 777777 parent 2"}, 777777}),
     [](const auto& param) { return std::string(param.param.name); });
 

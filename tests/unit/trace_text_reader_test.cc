@@ -93,8 +93,12 @@ TEST_F(TextTrace, OddTextsOfTheKernelAreParsed) {
       "a-1 [000] 1.000005: ext4_trim_extent: dev 7,40 group 1, start 96, len 32\n"
       "a-1 [000] 1.000006: ext4_ext_map_blocks_exit: dev 7,40 ino 13 flags CREATE|0x8000 lblk 0 pblk 9 len 1 mflags NM ret -28\n"
       "a-1 [000] 1.000007: print: 0xffffffff814aa241: phase: mounted\n"
-      "a-1 [000] 1.000008: tracing_mark_write: phase: workload\n"));
-  ASSERT_EQ(r.events.size(), 8U);
+      "a-1 [000] 1.000008: tracing_mark_write: phase: workload\n"
+      "a-1 [000] 1.000009: sys_enter_ftruncate: fd: 0x00000003, length: 0x00002000\n"
+      "a-1 [000] 1.000010: sys_enter_ftruncate: sys_ftruncate(fd: 3, length: 2000)\n"));
+  ASSERT_EQ(r.events.size(), 10U);
+  EXPECT_EQ(r.events[8].range.pos, 0x2000);
+  EXPECT_EQ(r.events[9].range.pos, 0x2000);
   EXPECT_TRUE(r.notes.empty());
   EXPECT_EQ(r.events[0].da.blocks, 3);
   EXPECT_EQ(r.events[0].da.reserved, 9);
