@@ -67,6 +67,48 @@ long long first_difference(CrashDevice& a, CrashDevice& b, const std::set<std::u
   return -1;
 }
 
+/// A sink whose user loses patience at the n-th orphan.
+class Impatient final : public report::Sink {
+ public:
+  Impatient(std::stop_source& stop, int orphans) : stop_(stop), left_(orphans) {}
+  void say(std::string_view) override {}
+  void say_orphan(std::string_view) override {
+    if (left_-- == 0) stop_.request_stop();
+  }
+  void add(const report::Finding&) override {}
+  void retract() override {}
+
+ private:
+  std::stop_source& stop_;
+  int left_;
+};
+
+TEST(CheckCancel, WhatWasDoneIsCompleteAndTheNextRunDoesTheRest) {
+  const TempDir dir;
+  unzstd("tests/images/overflow-1k.img.zst", dir / "image");
+  const auto bytes = load_bytes(dir / "image");
+  CrashDevice reference(bytes), device(bytes);
+  ASSERT_FALSE(recover(reference).error);
+  auto progress = report::no_progress();
+  {
+    std::stop_source stop;
+    stop.request_stop();
+    Impatient sink(stop, -1);
+    const auto o = check::check_image(device, {.mode = check::Mode::yes, .now = static_cast<std::uint64_t>(kFixedTime), .stop = stop.get_token()},
+                                      sink, *progress);
+    EXPECT_TRUE(o.cancelled);
+    EXPECT_EQ(device.writes(), 0u);
+  }
+  std::stop_source stop;
+  Impatient sink(stop, 10);
+  const auto o = check::check_image(device, {.mode = check::Mode::yes, .now = static_cast<std::uint64_t>(kFixedTime), .stop = stop.get_token()},
+                                    sink, *progress);
+  EXPECT_TRUE(o.cancelled);
+  EXPECT_FALSE(o.error);
+  ASSERT_FALSE(recover(device).error);
+  EXPECT_EQ(first_difference(reference, device, log_pages(reference)), -1);
+}
+
 class CheckFault : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {

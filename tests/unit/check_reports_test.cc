@@ -380,6 +380,21 @@ TEST_F(CheckReports, AnErrorFlagStaysAndOrphansAreReleasedAllTheSame) {
   EXPECT_NE(super().find("with errors"), std::string::npos) << super();
 }
 
+TEST_F(CheckReports, APendingTruncateIsFinishedInSpiteOfTheErrorFlag) {
+  base();
+  const std::string data = dir_ / "data";
+  ASSERT_EQ(run_tool({"sh", "-c", "head -c 40960 /dev/zero | tr '\\0' x > " + data}).status, 0);
+  debugfs(image_, {"write " + data + " f", "sif <13> size 5000"});
+  entry(13);
+  debugfs(image_, {"ssv state 3"});
+  const json j = repair("-y", 4);  // the error flag itself stays
+  EXPECT_EQ(j["verdict"]["orphans"]["truncated"], 1) << j.dump(1);
+  EXPECT_NE(stat_of("<13>").find("Size: 5000"), std::string::npos) << stat_of("<13>");
+  EXPECT_NE(stat_of("<13>").find("Blockcount: 16"), std::string::npos) << stat_of("<13>");
+  const ProcessRun second = e2fsck_fn(image_);
+  EXPECT_EQ(second.status, 0) << second.output;
+}
+
 TEST_F(CheckReports, ASizeThatIsNoMultipleOfABlockIsSet) {
   base();
   debugfs(image_, {"sif <12> size 131073"});
