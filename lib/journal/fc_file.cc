@@ -153,12 +153,17 @@ Result<FcFile*> FcFiles::replace(Ino ino, std::span<const std::byte> record) {
       file = fresh.get();
     }
     was_dir = file->is_dir();
-    // Another generation: the number was used again since, and the map in the
-    // inode is that of a file that is gone.
-    if (!known && file->node().i_generation == wanted.i_generation) {
-      E4_TRY(read_map(*file));
-      space_.held(file->map);
-    } else if (!known) {
+    // Another generation: the number was used again since, and map and
+    // attributes in the inode are those of a file that is gone. (No record
+    // tells of it if it was an orphan already when the log ended.)
+    const bool same = file->node().i_generation == wanted.i_generation;
+    if (!known) {
+      const Result<void> mapped = read_map(*file);
+      if (mapped) space_.held(file->map);
+      else if (same) return mapped.error();
+    }
+    if (!same) {
+      E4_TRY(forget(*file));
       std::ranges::fill(file->raw, std::byte{0});
     }
   } else {
@@ -201,6 +206,22 @@ Result<FcFile*> FcFiles::replace(Ino ino, std::span<const std::byte> record) {
   if (fresh) files_.emplace(ino, std::move(fresh));
   E4_TRY(sync(*file));
   return file;
+}
+
+// The blocks were noted as held: settle() gives back what nobody holds in the end.
+Result<void> FcFiles::forget(FcFile& file) {
+  file.extents = {};
+  file.map = {};
+  file.map_changed = false;
+  file.entries_changed = false;
+  const Blk acl = ext2fs_file_acl_block(fs_.raw(), file.base());
+  if (acl == 0 || !space_.may_hold_data(acl, 1) || !ext2fs_test_block_bitmap2(fs_.raw()->block_map, acl)) return {};
+  std::vector<char> block(fs_.block_bytes());
+  __u32 users = 0;
+  E4_EXT2(ext2fs_adjust_ea_refcount3(fs_.raw(), acl, block.data(), -1, &users, file.ino),
+          "fast commits: releasing an attribute block");
+  if (users == 0) ext2fs_block_alloc_stats2(fs_.raw(), acl, -1);
+  return {};
 }
 
 Result<void> FcFiles::reload(FcFile& file) {

@@ -60,6 +60,8 @@ class FcFiles {
   Result<void> check_number(Ino ino) const;
   Result<std::unique_ptr<FcFile>> read(Ino ino);
   Result<void> read_map(FcFile& file);
+  /// Lets go of what a deleted file held whose number is used again.
+  Result<void> forget(FcFile& file);
   Result<void> write_tree(FcFile& file);
 
   image::Filsys& fs_;
