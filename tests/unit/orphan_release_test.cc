@@ -86,6 +86,16 @@ TEST(OrphanRelease, FileOverManyGroupsIsCutUpAndStaysTracked) {
   EXPECT_EQ(lab.fsck(), 0) << lab.fsck_text;
 }
 
+TEST(OrphanRelease, ResizeInodeDoesNotOwnTheBlockBehindTheReservedDescriptors) {
+  // With 1 KiB blocks and clusters the resize inode mke2fs makes names 16642, the first block free for files.
+  OrphanLab lab("-b 1024 -C 2048 -t ext4 -O bigalloc,orphan_file,metadata_csum", "128M");
+  const Ino ino = lab.unnamed_file(20U << 20);  // fills the first group and goes on in the second
+  lab.put_slots(0, {ino});
+  const auto outcome = lab.recover();
+  EXPECT_EQ(outcome.totals.erased, 1U);
+  EXPECT_EQ(lab.fsck(), 0) << lab.fsck_text;
+}
+
 TEST(OrphanRelease, DeletionTimeNeverLooksLikeAnInodeNumber) {
   OrphanLab lab;
   const Ino ino = lab.unnamed_file(100);
