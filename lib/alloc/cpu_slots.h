@@ -18,10 +18,13 @@ class CpuCounter {
  public:
   static constexpr std::int64_t kBatch = 512;
 
+  /// A remainder of `batch` or more moves to the global number.
+  explicit CpuCounter(std::int64_t batch = kBatch) : batch_(batch) {}
+
   /// `slot` is the caller's CPU's remainder.
   void add(std::atomic<std::int64_t>& slot, std::int64_t delta) {
     const std::int64_t now = slot.fetch_add(delta, std::memory_order_relaxed) + delta;
-    if (now >= kBatch || now <= -kBatch) [[unlikely]] {
+    if (now >= batch_ || now <= -batch_) [[unlikely]] {
       started_.fetch_add(1, std::memory_order_acq_rel);
       global_.fetch_add(slot.exchange(0, std::memory_order_acq_rel), std::memory_order_acq_rel);
       finished_.fetch_add(1, std::memory_order_acq_rel);
@@ -42,6 +45,7 @@ class CpuCounter {
   void set(std::int64_t value) { global_.store(value, std::memory_order_relaxed); }
 
  private:
+  const std::int64_t batch_;
   std::atomic<std::int64_t> global_{0};
   std::atomic<std::uint64_t> started_{0}, finished_{0};
 };

@@ -24,7 +24,7 @@ void Impl::regular(Context& c) {
     const StreamGoals::Goal goal = stream.get(c.rq.ino);
     c.g.group = goal.group;
     c.g.start = goal.start;
-    c.flags &= ~static_cast<std::uint32_t>(kHintTryGoal);
+    if (policy.stream_goal != Policy::StreamGoal::locked) c.flags &= ~static_cast<std::uint32_t>(kHintTryGoal);
   }
   c.cr = c.order > 0 ? kCrPower2Aligned : kCrGoalLenFast;
   c.pf_ios = 0;
@@ -51,9 +51,19 @@ void Impl::scan(Context& c) {
   GroupNo start = c.g.group < ngroups ? c.g.group : 0;
   c.pf_group = start;
   c.pf_count = 0;
-  if (c.explain) c.explain->pass(c.cr, c.g.len, start, !groups.optimized() || c.cr >= kCrGoalLenSlow);
-  if (!groups.optimized() || c.cr >= kCrGoalLenSlow) {
+  const bool lists = policy.order_sets == Policy::OrderSets::list;
+  // Before 6.18.26 inodes without extents had no part in the optimized scan.
+  const bool linear = !groups.optimized() || c.cr >= kCrGoalLenSlow || (lists && !c.rq.extent_mapped);
+  if (c.explain) c.explain->pass(c.cr, c.g.len, start, linear);
+  if (linear) {
     scan_linear(c, start, ngroups, ngroups);
+    return;
+  }
+  if (lists) {
+    // Always the goal's group first, then the linear part, then by lists; never more visits than groups.
+    const GroupNo first = std::min<GroupNo>(ngroups, 1 + std::min(tun.mb_max_linear_groups, ngroups));
+    scan_linear(c, start, first, ngroups);
+    if (c.status == Scan::go_on && first < ngroups) visit_lists(c, ngroups - first);
     return;
   }
   if (tun.mb_max_linear_groups > 0) {
@@ -89,10 +99,6 @@ void Impl::scan_optimized(Context& c, GroupNo start, GroupNo ngroups) {
   if (c.cr > kCrBestAvailLen) {
     // The linear part before went round the whole circle and moved on (mb_max_linear_groups == groups).
     c.cr = kCrGoalLenSlow;
-    return;
-  }
-  if (policy.order_sets == Policy::OrderSets::list) {
-    visit_lists(c, ngroups);
     return;
   }
   const unsigned orders = geo.orders();

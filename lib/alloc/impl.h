@@ -75,7 +75,7 @@ class Allocator::Impl {
   void scan(Context& c);
   void scan_optimized(Context& c, GroupNo start, GroupNo ngroups);
   GroupNo scan_linear(Context& c, GroupNo start, GroupNo count, GroupNo ngroups);
-  bool visit_lists(Context& c, GroupNo ngroups);
+  bool visit_lists(Context& c, GroupNo visits);
   GroupNo best_available_in_lists(Context& c);
   bool visit_set(Context& c, GroupIndex::Kind kind, unsigned order, GroupNo from, GroupNo to);
   void prefetch(Context& c, GroupNo g);

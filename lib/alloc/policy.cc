@@ -83,7 +83,7 @@ std::string choices(const std::vector<PolicyValue>& values) {
 
 Result<Policy> Policy::preset(std::string_view name) {
   if (name == "linux-6.18" || name == "linux-6.17") return Policy{};
-  if (name == "linux-6.15" || name == "linux-6.16") return before_scalability_series();
+  if (name == "linux-6.6" || name == "linux-6.12" || name == "linux-6.15" || name == "linux-6.16") return before_scalability_series();
   std::string known;
   for (const PresetInfo& p : preset_list()) known += (known.empty() ? "" : ", ") + std::string(p.name);
   return make_error(ErrorKind::usage, "no policy preset \"" + std::string(name) + "\"; there are " + known);
@@ -134,6 +134,9 @@ const std::vector<PresetInfo>& preset_list() {
       {"linux-6.17", "the same series of changes; \"[PATCH v3 00/17] ext4: better scalability for ext4 block allocation\", 14 July 2025"},
       {"linux-6.16", "the cover letter and commit messages of that series: what it replaced"},
       {"linux-6.15", "the same"},
+      {"linux-6.12", "the same; lists and criteria as in linux-6.6"},
+      {"linux-6.6", "mballoc.c of 6.5 and later: lists for both orders (\"use buckets for cr 1 block scan instead of rbtree\", 6.0), CR_BEST_AVAIL_LEN (6.5); "
+                    "older kernels keep averages in a red-black tree (5.15) or lack that criterion, so they have no preset"},
   };
   return kPresets;
 }

@@ -13,14 +13,14 @@ GroupNo Impl::first_good_in_list(Context& c, GroupIndex::Kind kind, unsigned ord
   return groups.index().first_in_list(kind, order, [&](GroupNo g) { return judge(c, g, cr) == Verdict::measured; });
 }
 
-/// Lists instead of sets: the first good group of the lowest order that has
-/// one, then again, as often as there are groups (a group that turns out to be
-/// of no use stays where it is in its list, so the walk may meet it again).
-bool Impl::visit_lists(Context& c, GroupNo ngroups) {
+/// Lists instead of sets (Linux 6.6 to 6.16): the first good group of the
+/// lowest order that has one, in list order; then again, as long as visits are
+/// left. No good group: the next criterion.
+bool Impl::visit_lists(Context& c, GroupNo visits) {
   const unsigned orders = geo.orders();
   const unsigned cr = c.cr;
   const auto kind = cr == kCrPower2Aligned ? GroupIndex::kTop : GroupIndex::kAvg;
-  for (GroupNo tries = 0; tries < ngroups; ++tries) {
+  for (; visits > 0; --visits) {
     GroupNo g = kNoGroup;
     if (cr == kCrBestAvailLen) {
       g = best_available_in_lists(c);
@@ -34,7 +34,7 @@ bool Impl::visit_lists(Context& c, GroupNo ngroups) {
     if (c.status != Context::Scan::go_on) return false;
   }
   if (cr == kCrBestAvailLen) c.g.len = c.orig_goal_len;
-  c.cr = cr == kCrPower2Aligned ? kCrGoalLenFast
+  c.cr = cr == kCrPower2Aligned                                 ? kCrGoalLenFast
          : cr == kCrGoalLenFast && (c.flags & kHintData) ? kCrBestAvailLen
                                                          : kCrGoalLenSlow;
   return true;
