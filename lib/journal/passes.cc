@@ -146,6 +146,8 @@ void replay(Passes& p) {
       }
     }
   }
+  p.plan.blocks.reserve(static_cast<std::size_t>(
+      std::ranges::count_if(p.homes, [](const Passes::Home& h) { return h.winner != Passes::Home::kNone; })));
   for (const Passes::Home& home : p.homes) {
     if (home.winner == Passes::Home::kNone) continue;
     const LoggedTag& t = p.tags[home.winner];
