@@ -125,7 +125,7 @@ Result<Log> Log::open(image::Device& device, image::Filsys& fs) {
     auto parsed = parse_superblock(first, bs, file_blocks);
     if (!parsed) {
       Error e = std::move(parsed).error();
-      return std::move(e).at_block(runs[0].physical);
+      return std::move(e).at_inode(ino).at_block(runs[0].physical);
     }
     log.super_ = std::move(*parsed);
     if (mapped < log.super_.raw.s_maxlen) return bad(ino, fmt::format("block {} of the log is not mapped", mapped));
