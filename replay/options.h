@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "replay/generate.h"
 #include "trace/compare.h"
 #include "trace/runner.h"
 
@@ -96,10 +97,20 @@ struct MaterializeOptionsLine {
   bool json = false;
 };
 
+struct SweepOptions {
+  std::string file, output, shard;
+  bool quiet = false;
+};
+
+struct MergeOptions {
+  std::string file, output;
+  std::vector<std::string> inputs;
+};
+
 /// What the command line asks for; `text` alone when it asked for help or the version.
 struct Options {
   std::variant<std::monostate, CompareOptions, InfoOptions, PoliciesOptions, RecordOptions, RunOptions, WhatIfOptions,
-               ReportOptions, MaterializeOptionsLine>
+               ReportOptions, MaterializeOptionsLine, GenerateOptions, SweepOptions, MergeOptions>
       command;
   std::string text;
 };

@@ -64,6 +64,30 @@ void add_run_commands(CLI::App& app, RunCommandLine& line) {
       ->type_name("EVENT|TIME");
   m.add_flag("--crash", line.materialize.crash, "leave open-but-unlinked inodes as orphans, as a power cut would");
   m.add_flag("--json", line.materialize.json, "print one JSON document instead of text");
+
+  CLI::App& g = *app.add_subcommand("generate", "make a synthetic recording ('generate list' names the workloads)");
+  g.add_option("workload", line.generate.workload, "workload to play")->type_name("WORKLOAD")->required();
+  g.add_option("-o,--output", line.generate.output, "recording directory to make")->type_name("DIR");
+  g.add_option("--seed", line.generate.seed, "the same seed gives the same recording")->type_name("N");
+  g.add_option("--image", line.generate.image, "start image (default: one is made with e4mkfs)")->type_name("IMAGE");
+  g.add_option("--size", line.generate.size, "size of the image that is made")->type_name("SIZE");
+  g.add_option("--block-size", line.generate.block_bytes, "its block size")->type_name("BYTES");
+  g.add_option("--cpus", line.generate.cpus, "CPUs the workload runs on")->type_name("N")->check(CLI::Range(1U, 1024U));
+  g.add_option("--count", line.generate.count, "files, steps or loops")->type_name("N");
+  g.add_option("--fill", line.generate.fill_percent, "ageing: how full it gets")->type_name("PERCENT")->check(CLI::Range(1U, 99U));
+  many(g, "--set", line.generate.set, "a tunable or mount option", "NAME=VALUE");
+  g.add_flag("--json", line.generate.json, "print one JSON document instead of text");
+
+  CLI::App& s = *app.add_subcommand("sweep", "run many recordings under many policies, one JSON line each; can be continued");
+  s.add_option("file", line.sweep.file, "sweep file (recordings, policies, threads, repeats)")->type_name("SWEEP.json")->required();
+  s.add_option("-o,--output", line.sweep.output, "lines are added to this file")->type_name("FILE.jsonl")->required();
+  s.add_option("--shard", line.sweep.shard, "only this part of the jobs, for several machines")->type_name("I/N");
+  s.add_flag("-q,--quiet", line.sweep.quiet, "no line for each job on standard error");
+
+  CLI::App& j = *app.add_subcommand("merge", "join the outputs of a sweep's shards");
+  j.add_option("file", line.merge.file, "the sweep file")->type_name("SWEEP.json")->required();
+  j.add_option("inputs", line.merge.inputs, "outputs of the shards")->type_name("FILE.jsonl")->required();
+  j.add_option("-o,--output", line.merge.output, "file to write")->type_name("FILE.jsonl")->required();
 }
 
 Result<bool> take_run_command(CLI::App& app, RunCommandLine& line, Options& out) {
@@ -87,6 +111,14 @@ Result<bool> take_run_command(CLI::App& app, RunCommandLine& line, Options& out)
   } else if (given("materialize")) {
     E4_TRY(check_recording(line.materialize.from, "materialize"));
     out.command = line.materialize;
+  } else if (given("generate")) {
+    if (line.generate.output.empty() && line.generate.workload != "list")
+      return make_error(ErrorKind::usage, "generate needs -o DIR");
+    out.command = line.generate;
+  } else if (given("sweep")) {
+    out.command = line.sweep;
+  } else if (given("merge")) {
+    out.command = line.merge;
   } else {
     return false;
   }

@@ -19,12 +19,15 @@ struct RunCommandLine {
   WhatIfOptions what_if;
   ReportOptions report;
   MaterializeOptionsLine materialize;
+  GenerateOptions generate;
+  SweepOptions sweep;
+  MergeOptions merge;
 };
 
 void add_recording(CLI::App& app, RecordingOptions& r);
 Result<void> check_recording(const RecordingOptions& r, const char* command);
 
-/// Adds run, what-if, report and materialize.
+/// Adds run, what-if, report, materialize, generate, sweep and merge.
 void add_run_commands(CLI::App& app, RunCommandLine& line);
 /// Puts the one that was given into `out`; false if none of them was.
 Result<bool> take_run_command(CLI::App& app, RunCommandLine& line, Options& out);

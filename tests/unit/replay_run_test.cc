@@ -114,5 +114,62 @@ TEST(ReplayRun, PolicySetsAreANameAndWords) {
   EXPECT_EQ(named.words, std::vector<std::string>{"preset=linux-6.15"});
 }
 
+TEST(ReplayGenerate, EveryWorkloadReplaysToItsOwnDecisionsAndEndState) {
+  testing_support::TempDir dir;
+  ASSERT_EQ(0, std::system(("mke2fs -Fq -t ext4 -b 4096 " + (dir / "img") + " 96M >/dev/null 2>&1").c_str()));
+  for (const char* workload : {"fallocate2", "stress-orphan", "create-unlink", "untar", "append-logs", "ageing"}) {
+    const std::string out = dir / workload;
+    const auto g = call({"generate", workload, "-o", out, "--image", dir / "img", "--count", "600", "--seed", "7", "--json"});
+    ASSERT_EQ(g.status, 0) << workload << ": " << g.err;
+    EXPECT_GT(nlohmann::json::parse(g.out).at("decisions").get<int>(), 50) << workload;
+    const auto c = call({"compare", out, "--json"});
+    EXPECT_EQ(c.status, 0) << workload << ": " << c.out << c.err;
+    EXPECT_EQ(0, std::system(("e2fsck -fn " + out + "/end.img >/dev/null 2>&1").c_str())) << workload;
+  }
+}
+
+TEST(ReplayGenerate, SameSeedSameBytes) {
+  testing_support::TempDir dir;
+  ASSERT_EQ(0, std::system(("mke2fs -Fq -t ext4 -b 4096 " + (dir / "img") + " 64M >/dev/null 2>&1").c_str()));
+  for (const char* name : {"a", "b", "c"})
+    ASSERT_EQ(0, call({"generate", "untar", "-o", dir / name, "--image", dir / "img", "--count", "300", "--seed", name[0] == 'c' ? "2" : "1"}).status);
+  for (const char* file : {"trace.txt", "end.img"}) {
+    EXPECT_EQ(testing_support::file_crc32c(dir / "a/" + file), testing_support::file_crc32c(dir / "b/" + file)) << file;
+    EXPECT_NE(testing_support::file_crc32c(dir / "a/" + file), testing_support::file_crc32c(dir / "c/" + file)) << file;
+  }
+  EXPECT_NE(call({"generate", "no-such", "-o", dir / "d"}).status, 0);
+  EXPECT_NE(call({"generate", "untar", "-o", dir / "a", "--image", dir / "img"}).status, 0) << "never into a directory with something in it";
+}
+
+TEST(ReplaySweep, ShardsTogetherAreTheWholeAndACutLineIsRunAgain) {
+  testing_support::TempDir dir;
+  const std::string here = std::filesystem::current_path().string();
+  std::ofstream(dir / "sweep.json") << R"({"recordings": [")" << here << R"(/tests/recordings/linear", ")" << here
+                                    << R"(/tests/recordings/stripe"], "policies": ["base:preset=linux-6.18", "preset=linux-6.15"], "threads": [1, 2]})";
+  const std::string sweep = dir / "sweep.json";
+  ASSERT_EQ(call({"sweep", sweep, "-o", dir / "all.jsonl", "-q"}).status, 0);
+  ASSERT_EQ(call({"sweep", sweep, "-o", dir / "1.jsonl", "--shard", "1/3", "-q"}).status, 0);
+  ASSERT_EQ(call({"sweep", sweep, "-o", dir / "2.jsonl", "--shard", "2/3", "-q"}).status, 0);
+  const auto part = call({"merge", sweep, dir / "1.jsonl", dir / "2.jsonl", "-o", dir / "part.jsonl"});
+  EXPECT_NE(part.status, 0) << "a shard is missing";
+  EXPECT_NE(part.out.find("missing"), std::string::npos);
+  ASSERT_EQ(call({"sweep", sweep, "-o", dir / "3.jsonl", "--shard", "3/3", "-q"}).status, 0);
+  // The last line of a shard is cut, as by a crash: the next call runs that job again and nothing else.
+  std::filesystem::resize_file(dir / "3.jsonl", std::filesystem::file_size(dir / "3.jsonl") - 10);
+  const auto again = call({"sweep", sweep, "-o", dir / "3.jsonl", "--shard", "3/3", "-q"});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_NE(again.out.find("1 of 2 jobs of this shard run, 1 were there already"), std::string::npos) << again.out;
+  ASSERT_EQ(call({"merge", sweep, dir / "3.jsonl", dir / "1.jsonl", dir / "2.jsonl", "-o", dir / "whole.jsonl"}).status, 0);
+  auto jobs = [](const std::string& path) {
+    std::vector<std::string> ids;
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);) ids.push_back(nlohmann::json::parse(line).at("job"));
+    return ids;
+  };
+  EXPECT_EQ(jobs(dir / "whole.jsonl"), jobs(dir / "all.jsonl"));
+  EXPECT_EQ(jobs(dir / "whole.jsonl").size(), 8U);
+  EXPECT_NE(call({"sweep", sweep, "-o", dir / "x.jsonl", "--shard", "4/3"}).status, 0);
+}
+
 }  // namespace
 }  // namespace e4::replay
