@@ -5,17 +5,19 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/fs.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <fstream>
 
 #include "base/crc32c.h"
 #include "base/endian.h"
-#include "orphan/classify.h"
 #include "orphan/orphan_file.h"
+#include "orphan/orphan_list.h"
 #include "space/orphan_mount.h"
 #include "support/child.h"
 #include "support/temp_dir.h"
@@ -268,6 +270,74 @@ TEST_F(LifeLive, ErrorBitSkipsTheCleanUp) {
   start("frozen", false, true), mount(), freeze(), thaw(), umount();
   start("frozen", false, true), mount(true);  // fails: orphan file not empty
   start("base", false, true), mount(true), remount_rw(), umount();
+}
+
+/// Where the entries stand on disk.
+struct Placed {
+  std::vector<std::uint32_t> slots;  // ascending, those in use
+  std::size_t listed = 0;
+};
+Placed placed(image::Overlay& overlay) {
+  Placed p;
+  orphan::Volume volume = *orphan::Volume::load(overlay);
+  const auto report = *orphan::inspect_orphan_file(volume);
+  EXPECT_EQ(report.faults, 0U);
+  std::uint32_t index = 0;
+  for (const auto& b : report.blocks) {
+    const auto block = *overlay.view(b.physical);
+    const orphan::OrphanBlock look(block);
+    for (std::uint32_t s = 0; s < look.slots(); ++s, ++index)
+      if (look.slot(s) != 0) p.slots.push_back(index);
+  }
+  p.listed = orphan::read_orphan_list(volume)->inodes.size();
+  return p;
+}
+
+TEST_F(LifeLive, SlotsAreTheOnesTheKernelTakesOnThatCpu) {
+  cpu_set_t all;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+  for (const char* size : {"orphan_file_size=2", "orphan_file_size=32"})
+    for (const int cpu : {0, 1}) {
+      if (!CPU_ISSET(cpu, &all)) continue;
+      SCOPED_TRACE(std::string(size) + ", cpu " + std::to_string(cpu));
+      ASSERT_EQ(run_child({"mke2fs", "-Fq", "-t", "ext4", "-b", "1024", "-N", "2048", "-O", "orphan_file", "-E", size,
+                           dir_ / "slots", "32M"}).status, 0);
+      Kernel kernel(dir_ / "slots", dir_);
+      ASSERT_TRUE(kernel.attach(false));
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+      ASSERT_EQ(kernel.mount(false, false), 0);
+      kernel.orphan(600);
+      ASSERT_EQ(::sched_setaffinity(0, sizeof all, &all), 0);
+      ASSERT_EQ(kernel.ioctl(FIFREEZE), 0);
+      const auto device = *image::open_file(dir_ / "slots");
+      image::Overlay theirs(*device, 1024);
+      const Placed kernels = placed(theirs);
+      ASSERT_EQ(kernel.ioctl(FITHAW), 0);
+      ASSERT_EQ(kernel.umount(), 0);
+
+      image::Overlay overlay(*device, 1024);
+      OrphanMount fs(overlay, {});
+      ASSERT_TRUE(fs.life().mount({}));
+      std::deque<alloc::OrphanInode> inodes;
+      for (Ino i = 0; i < 600; ++i) {
+        inodes.emplace_back(20 + i);
+        fs.tracker()->add(inodes.back(), static_cast<std::uint32_t>(cpu));
+      }
+      std::vector<std::uint32_t> ours;
+      std::size_t listed = 0;
+      for (const auto& i : inodes) {
+        if (i.own.state == alloc::OrphanInode::State::in_file)
+          ours.push_back(i.own.index);
+        else
+          ++listed;
+      }
+      std::sort(ours.begin(), ours.end());
+      EXPECT_EQ(ours, kernels.slots);
+      EXPECT_EQ(listed, kernels.listed);
+    }
 }
 
 TEST_F(LifeLive, UnknownRoCompat) {
