@@ -33,12 +33,13 @@ Committer::Committer(RecoveryPlan plan, image::Overlay& overlay, CommitOptions o
       super_block_(super_block(overlay.block_bytes())) {}
 
 Result<Committer> Committer::begin(RecoveryPlan plan, image::Overlay& overlay, CommitOptions options) {
-  if (!plan.complete() && plan.verdict != Verdict::external && !options.empty_damaged_log) {
+  const bool elsewhere = plan.verdict == Verdict::external;
+  if (!plan.complete() && !elsewhere && !options.empty_damaged_log) {
     return make_error(ErrorKind::usage,
                       fmt::format("the journal could not be recovered in full ({}); it is left as it is",
                                   to_string(plan.verdict)));
   }
-  if (plan.verdict == Verdict::external) {
+  if (elsewhere && (plan.needs_recovery || !options.in_place)) {
     return make_error(ErrorKind::incompatible,
                       plan.problems.empty() ? "the journal is on another device" : plan.problems[0].detail);
   }
@@ -66,6 +67,16 @@ Result<void> Committer::start() {
   }
   if (!has_content) return {};
 
+  // The overlay is the truth. Where it shows neither the log's content nor an
+  // edit, an edit came back to what is at home now and was dropped: that
+  // content has to outlive the copy.
+  const std::vector<image::Overlay::Alias> aliases = overlay_->aliases();
+  auto alias = aliases.begin();
+  for (const HomeBlock& b : plan_.blocks) {
+    while (alias != aliases.end() && alias->block < b.block) ++alias;
+    const bool aliased = alias != aliases.end() && alias->block == b.block;
+    if (!aliased && !overlay_->is_dirty(b.block)) E4_TRY(overlay_->edit(b.block));
+  }
   stats_.blocks_home = E4_TRY(copy_home(plan_, *device_, super_block_));
   E4_TRY(super_home());
   // What is at home reads through again; edits on top of it stay dirty.

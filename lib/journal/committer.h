@@ -18,7 +18,8 @@ struct CommitOptions {
   /// Consent to empty a log that could not be replayed in full (plan verdict
   /// partial, failed or unannounced). Without it begin() refuses those.
   bool empty_damaged_log = false;
-  /// Write in place even though there is a usable log (ordered, not atomic).
+  /// Write in place even though there is a usable log, or without the external
+  /// one (ordered, not atomic).
   bool in_place = false;
 };
 
@@ -44,7 +45,9 @@ struct CommitOptions {
 class Committer {
  public:
   /// `plan` was made from overlay.base() and applied to `overlay` (fast
-  /// commits too). Errors: usage (damaged log without consent), io.
+  /// commits too); what the overlay shows now is what will be on disk. Errors:
+  /// usage (damaged log without consent), incompatible (external journal,
+  /// unless it is clean and options say in place), io.
   static Result<Committer> begin(RecoveryPlan plan, image::Overlay& overlay, CommitOptions options = {});
 
   /// How many dirty blocks one commit() can take atomically; 0: no log.

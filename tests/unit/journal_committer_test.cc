@@ -282,6 +282,26 @@ TEST(JournalCommitterLimits, LargerThanTheLogGoesOutInPlace) {
   EXPECT_EQ(load<be32>(image.home(image.first_data)), 200U);
 }
 
+TEST(JournalCommitterTruth, EditThatEqualsTheOldHomeContentOutlivesTheReplay) {
+  LogImage image = busy_image(0, kIncompatCsumV3);
+  const Blk block = image.data_block(7);  // logged; zero at home
+  auto fs = image::Filsys::open(image.device);
+  ASSERT_TRUE(fs);
+  auto plan = plan_recovery(image.device, *fs);
+  ASSERT_TRUE(plan);
+  image::Overlay overlay(image.device, 1024);
+  ASSERT_TRUE(apply(*plan, overlay));
+  ASSERT_NE(*word(overlay, block, 1024), 0U);
+  // As a caller does who drops edits that come to nothing.
+  ASSERT_TRUE(overlay.create(block));
+  overlay.forget(block);
+  auto committer = Committer::begin(std::move(*plan), overlay);
+  ASSERT_TRUE(committer);
+  ASSERT_TRUE(committer->finish());
+  EXPECT_EQ(load<be32>(image.home(block)), 0U);
+  EXPECT_EQ(load<be32>(image.home(image.data_block(6 + 4))), kMagic) << "the others are replayed";
+}
+
 TEST(JournalCommitterQuiet, CleanImageIsNotWrittenAtAll) {
   LogImage image = busy_image(0, kIncompatCsumV3, false);
   const auto before = image.device.bytes;
