@@ -24,6 +24,10 @@ constexpr std::uint64_t kMinJournalBlocks = 1024, kMaxJournalBlocks = 10240000;
 
 Error usage(std::string text) { return make_error(ErrorKind::usage, std::move(text)); }
 
+std::uint64_t magnitude(std::int64_t n) {  // of INT64_MIN too
+  return n < 0 ? 0 - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n);
+}
+
 /// The steps of plan(), in order; each reads what the ones before decided.
 class Planner {
  public:
@@ -64,7 +68,7 @@ class Planner {
   Result<void> sizes() {
     if (w_.revision != 1) return usage("revision " + std::to_string(w_.revision) + ": only revision 1 is made");
     if (w_.block_bytes) {
-      const auto b = static_cast<std::uint64_t>(*w_.block_bytes < 0 ? -*w_.block_bytes : *w_.block_bytes);
+      const std::uint64_t b = magnitude(*w_.block_bytes);
       if (!is_power_of_two(b) || b < kMinBlock || b > kMaxBlock)
         return usage("block size " + std::to_string(b) + ": a power of two from 1024 to 65536 is needed");
     }
@@ -90,7 +94,7 @@ class Planner {
     std::uint64_t block = static_cast<std::uint64_t>(d_.block_bytes);
     if (block < world_.sector_bytes) block = world_.sector_bytes;
     if (w_.block_bytes) {
-      const auto b = static_cast<std::uint64_t>(*w_.block_bytes < 0 ? -*w_.block_bytes : *w_.block_bytes);
+      const std::uint64_t b = magnitude(*w_.block_bytes);
       block = *w_.block_bytes < 0 ? std::max(block, b) : b;
     }
     if (block < world_.sector_bytes || block > kMaxBlock)

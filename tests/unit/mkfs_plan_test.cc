@@ -199,6 +199,13 @@ TEST(MkfsPlan, SizesOutsideTheFormatAreRefused) {
   EXPECT_NE(with([](Wishes& w) { w.block_bytes = 3000; }), "");
   EXPECT_NE(with([](Wishes& w) { w.block_bytes = 512; }), "");
   EXPECT_NE(with([](Wishes& w) { w.block_bytes = 131072; }), "");
+  EXPECT_NE(with([](Wishes& w) { w.block_bytes = INT64_MIN; }), "");
+  EXPECT_NE(with([](Wishes& w) { w.group_blocks = UINT64_MAX; }), "");
+  EXPECT_NE(with([](Wishes& w) { w.inodes = UINT64_MAX; }), "");
+  EXPECT_NE(with([](Wishes& w) { w.size = "9223372036854775807s"; }), "");
+  EXPECT_NE(with([](Wishes& w) { w.extended = {"offset=9223372036854775807"}; }), "");
+  EXPECT_NE(with([](Wishes& w) { w.extended = {"resize=9223372036854775807"}; }), "");
+  EXPECT_NE(with([](Wishes& w) { w.journal = {"location=9223372036854775807"}; }), "");
   EXPECT_NE(with([](Wishes& w) { w.cluster_bytes = "64k"; }), "");
   EXPECT_NE(with([](Wishes& w) { w.inode_bytes = 8192; }), "");
   EXPECT_NE(with([](Wishes& w) { w.inode_bytes = 200; }), "");
