@@ -26,6 +26,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kMinBlocks = 2, kMaxBlocks = 256;
 enum class Fill { empty, aged, shredded };
+/// powers: fallocate of 8 KiB << n; exact: fallocate of any length; delayed: writeback with normalization and preallocation.
+enum class Kind { powers, exact, delayed };
+
+std::uint32_t blocks_of(e4::Random& random, Kind kind) {
+  if (kind == Kind::powers) return kMinBlocks << random.below(8);
+  return static_cast<std::uint32_t>(random.between(kMinBlocks, kMaxBlocks));
+}
 
 double cpu_seconds() {
   rusage u{};
@@ -99,7 +106,8 @@ std::unique_ptr<World> make(Fill fill, GroupNo groups, const Policy& policy, std
 }
 
 /// One thread's stream until the time is over: keeps a ring of pieces and frees the oldest, or a random one.
-std::uint64_t run(Allocator& a, std::uint32_t thread, bool exact, double seconds) {
+std::uint64_t run(Allocator& a, std::uint32_t thread, Kind kind, double seconds) {
+  const bool exact = kind != Kind::delayed;
   struct Piece {
     Ino ino = 0;
     Blk block = 0;
@@ -125,7 +133,7 @@ std::uint64_t run(Allocator& a, std::uint32_t thread, bool exact, double seconds
         if (!a.free(f)) std::abort();
         p.len = 0;
       }
-      const auto blocks = static_cast<std::uint32_t>(random.between(kMinBlocks, kMaxBlocks));
+      const std::uint32_t blocks = blocks_of(random, kind);
       if (a.allocate(request(++ino, blocks, exact, thread), o) == Status::ok) p = {ino, o.block, o.len};
     }
   }
@@ -157,8 +165,8 @@ int main(int argc, char** argv) {
              "pairs/s", "ns/pair", "cpu ns", "contended", "skips");
   const std::string only = std::getenv("ONLY") ? std::getenv("ONLY") : "";
   for (const auto& [fill, fill_name] : {std::pair{Fill::empty, "empty"}, {Fill::aged, "aged"}, {Fill::shredded, "shredded"}}) {
-    for (const bool exact : {true, false}) {
-      if (!only.empty() && only != std::string(fill_name) + (exact ? "-exact" : "-delayed")) continue;
+    for (const auto& [kind, kind_name] : {std::pair{Kind::powers, "powers"}, {Kind::exact, "exact"}, {Kind::delayed, "delayed"}}) {
+      if (!only.empty() && only != std::string(fill_name) + "-" + kind_name) continue;
       for (const auto& p : policies) {
         Policy policy;
         std::string_view s = p.settings;
@@ -169,16 +177,17 @@ int main(int argc, char** argv) {
         }
         for (const unsigned n : threads) {
           auto w = make(fill, 256, policy, std::max(n, 2U));
+          const Kind of_kind = kind;
           std::vector<std::uint64_t> done(n);
           const double cpu = cpu_seconds();
           const auto t0 = Clock::now();
-          e4::testing_support::together(n, [&](unsigned t) { done[t] = run(*w->a, t, exact, seconds); });
+          e4::testing_support::together(n, [&](unsigned t) { done[t] = run(*w->a, t, of_kind, seconds); });
           const double wall = std::chrono::duration<double>(Clock::now() - t0).count();
           std::uint64_t pairs = 0;
           for (const auto d : done) pairs += d;
           const double used = cpu_seconds() - cpu;
           const Stats st = w->a->stats();
-          fmt::print("{:<10} {:<9} {:<18} {:>7} {:>12.0f} {:>10.1f} {:>10.1f} {:>9} {:>9}\n", fill_name, exact ? "exact" : "delayed",
+          fmt::print("{:<10} {:<9} {:<18} {:>7} {:>12.0f} {:>10.1f} {:>10.1f} {:>9} {:>9}\n", fill_name, kind_name,
                      p.name, n, static_cast<double>(pairs) / wall, wall * 1e9 / static_cast<double>(pairs),
                      used * 1e9 / static_cast<double>(pairs), st.group_locks.contended, st.busy_skips);
           std::fflush(stdout);

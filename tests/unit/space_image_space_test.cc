@@ -126,7 +126,11 @@ TEST_P(ImageSpace, InodeUseOfAnUninitializedGroupWritesItsBitmap) {
     alloc::Allocator& a = (*space)->allocator();
     GroupNo uninit = 0;
     while (uninit < a.geometry().groups() && !a.block_uninit(uninit)) ++uninit;
-    if (uninit == a.geometry().groups()) GTEST_SKIP() << "no BLOCK_UNINIT group in this layout";
+    if (uninit == a.geometry().groups()) {
+      // Nothing to do in layouts whose descriptors carry no such flag.
+      EXPECT_FALSE(ext2fs_has_feature_flex_bg(&fs->super()) && a.geometry().groups() > 32 && a.geometry().checksummed_descriptors);
+      return;
+    }
     a.note_inode_allocated(uninit);
     EXPECT_FALSE(a.block_uninit(uninit));
     EXPECT_EQ(*(*space)->store(), 1U);
