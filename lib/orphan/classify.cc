@@ -40,6 +40,7 @@ class Classifier {
       return std::move(plan_);
     }
     Judge judge(volume_, candidates_);
+    E4_TRY(judge.claim_quota_files());
     E4_TRY(judge_all(judge));
     const ScanResult scan = E4_TRY(scan_rest(judge));
     E4_TRY(prove(judge, scan));
@@ -152,6 +153,7 @@ class Classifier {
   Result<void> prove(Judge& judge, const ScanResult& scan) {
     plan_.ownership_proved = scan.complete;
     plan_.obstacles = scan.obstacles;
+    plan_.shared_quota_files = E4_TRY(judge.unproved_quota_files(options_.prove_ownership && scan.complete));
     for (Record& r : plan_.records) {
       if (r.action != Action::erase && r.action != Action::truncate) continue;
       if ((r.flags & kFlagEaInode) != 0 && judge.referenced(r.ino)) settle(r, r.state, Action::leave, kReferenced);

@@ -45,6 +45,7 @@ struct Plan {
   PathMap paths;               // for linked or named orphans, when looked for
   bool names_checked = false;  // directories were scanned
   bool ownership_proved = true;  // false: an inode or group in use could not be read
+  std::vector<Ino> shared_quota_files;  // not sole owners of their blocks: the release leaves them alone
   std::vector<std::string> obstacles;  // what stood in the way of the proof, one line each (at most 16)
   std::shared_ptr<const Ledger> ledger;  // what the orphans share with others: attribute blocks and inodes
   [[nodiscard]] Totals totals() const;

@@ -273,15 +273,41 @@ bool Judge::referenced(Ino ea_inode) const {
   return it != ledger_.ea_inodes.end() && it->second.others > 0;
 }
 
-Result<bool> Judge::contested(const Record& r) {
-  const auto mapping_contested = [this](Ino ino) -> Result<bool> {
-    const auto view = E4_TRY(InodeTable(volume_).view(ino));
-    const std::vector<std::byte> raw(view.begin(), view.end());
+Result<bool> Judge::mapping_contested(Ino ino) {
+  const auto view = E4_TRY(InodeTable(volume_).view(ino));
+  const std::vector<std::byte> raw(view.begin(), view.end());
+  E4_TRY(walk_mapping(volume_, ino, InodeView(raw), mapping_));
+  for (const Run& run : mapping_.runs)
+    if (ownership_.contested(run.physical, run.blocks)) return true;
+  return std::any_of(mapping_.meta.begin(), mapping_.meta.end(), [this](Blk b) { return ownership_.contested(b, 1); });
+}
+
+Result<void> Judge::claim_quota_files() {
+  if (!geo_.has_quota()) return {};
+  for (const Ino ino : {geo_.usr_quota_inum, geo_.grp_quota_inum, geo_.prj_quota_inum}) {
+    if (ino == 0 || ino > geo_.inodes_count || !candidates_.insert(ino)) continue;
+    const auto view = InodeTable(volume_).view(ino);
+    if (!view) continue;
+    const std::vector<std::byte> raw(view->begin(), view->end());
     E4_TRY(walk_mapping(volume_, ino, InodeView(raw), mapping_));
-    for (const Run& run : mapping_.runs)
-      if (ownership_.contested(run.physical, run.blocks)) return true;
-    return std::any_of(mapping_.meta.begin(), mapping_.meta.end(), [this](Blk b) { return ownership_.contested(b, 1); });
-  };
+    std::uint64_t last = kNoCluster;
+    for (const Run& run : mapping_.runs) ownership_.claim(run.physical, run.blocks, last);
+    for (const Blk b : mapping_.meta) ownership_.claim(b, 1, last);
+    quota_files_.push_back(ino);
+  }
+  return {};
+}
+
+Result<std::vector<Ino>> Judge::unproved_quota_files(bool all_inodes_read) {
+  std::vector<Ino> bad;
+  if (!all_inodes_read) return quota_files_;
+  if (!ownership_.any_contest()) return bad;
+  for (const Ino ino : quota_files_)
+    if (E4_TRY(mapping_contested(ino))) bad.push_back(ino);
+  return bad;
+}
+
+Result<bool> Judge::contested(const Record& r) {
   if (E4_TRY(mapping_contested(r.ino))) return true;
   const auto it = held_.find(r.ino);
   if (it == held_.end()) return false;

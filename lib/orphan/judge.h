@@ -35,6 +35,10 @@ class Judge {
  public:
   Judge(Volume& volume, InodeSet& candidates);
   Result<void> look_at(Record& r);
+  /// The release writes into the quota files too: their blocks must be their own as well.
+  Result<void> claim_quota_files();
+  /// Quota files with a block that is not, or cannot be proved to be, solely theirs.
+  Result<std::vector<Ino>> unproved_quota_files(bool all_inodes_read);
 
   [[nodiscard]] Ownership& ownership() { return ownership_; }
   [[nodiscard]] Ledger& ledger() { return ledger_; }
@@ -44,6 +48,7 @@ class Judge {
   [[nodiscard]] bool referenced(Ino ea_inode) const;
   /// A cluster it would give back is not solely its own.
   Result<bool> contested(const Record& r);
+  Result<bool> mapping_contested(Ino ino);
   /// Adds attribute blocks and inodes to back_bytes of the record that lets go of them last.
   void count_back_bytes(std::vector<Record>& records, const std::vector<std::uint32_t>& order);
 
@@ -63,6 +68,7 @@ class Judge {
   Mapping mapping_;
   std::vector<std::byte> raw_;
   std::vector<Attribute> attributes_;
+  std::vector<Ino> quota_files_;
   InodeSet holders_;  // hold attribute blocks or inodes, whatever they map
   struct Held {
     Blk acl = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -19,12 +20,13 @@ struct QuotaOwner {
 
 /// The hidden quota files (quota and project features), format v2: a tree of
 /// depth 4 over 1 KiB blocks leads from an id to its record. Usage is taken
-/// back in place; the tree keeps its shape. A damaged file is left alone and
+/// back in place; a record without usage or limits leaves the tree, as it does
+/// when the kernel lets go of it. A damaged file is left alone and
 /// named in problems(): the full check recomputes usage anyway.
 class QuotaFiles {
  public:
-  /// Loads what the features say exists.
-  static Result<QuotaFiles> open(Volume& volume);
+  /// Loads what the features say exists, but not the files in `spare`.
+  static Result<QuotaFiles> open(Volume& volume, const std::vector<Ino>& spare);
   [[nodiscard]] bool any() const { return !files_.empty(); }
   /// Subtracts from the owner's records; never below zero. Ids without a record were never charged.
   Result<void> discharge(const QuotaOwner& owner, std::uint64_t bytes, std::uint64_t inodes);
@@ -46,12 +48,20 @@ class QuotaFiles {
   Volume* volume_ = nullptr;
   std::vector<File> files_;
   std::vector<std::string> problems_;
+  std::vector<Ino> spare_;
 
   Result<void> load(Kind kind, Ino ino);
   /// Physical place of a 1 KiB quota block; block 0 if it is not mapped.
   [[nodiscard]] Place place_of(const File& file, std::uint32_t quota_block) const;
   Result<Place> find(const File& file, std::uint32_t id);
-  Result<void> subtract(const File& file, Place place, std::uint64_t bytes, std::uint64_t inodes);
+  /// True when neither usage nor limits are left.
+  Result<bool> subtract(const File& file, Place place, std::uint64_t bytes, std::uint64_t inodes);
+
+  // Taking a record out of the tree; numbers are of 1 KiB quota blocks.
+  Result<std::span<std::byte>> edit(const File& file, std::uint32_t quota_block);
+  Result<void> remove(File& file, std::uint32_t id, Place record);
+  Result<void> release_block(const File& file, std::uint32_t quota_block);
+  Result<void> unlink_free_entry(const File& file, std::uint32_t quota_block);
 };
 
 }  // namespace e4::orphan

@@ -118,7 +118,7 @@ std::uint64_t Releaser::Impl::end_that_fits(std::size_t groups_max) const {
 Result<bool> Releaser::Impl::batch() {
   volume.forget_spans();
   if (!quotas_open) {
-    quotas = E4_TRY(QuotaFiles::open(volume));
+    quotas = E4_TRY(QuotaFiles::open(volume, plan.shared_quota_files));
     totals.problems = quotas.problems();
     quotas_open = true;
   }

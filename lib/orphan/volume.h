@@ -35,6 +35,7 @@ struct Geometry {
   [[nodiscard]] bool has_ea_inode() const { return (feature_incompat & 0x400) != 0; }
   [[nodiscard]] bool has_inline_data() const { return (feature_incompat & 0x8000) != 0; }
   [[nodiscard]] bool has_huge_file() const { return (feature_ro_compat & 0x8) != 0; }
+  [[nodiscard]] bool has_quota() const { return (feature_ro_compat & 0x100) != 0; }
   [[nodiscard]] bool has_project() const { return (feature_ro_compat & 0x2000) != 0; }
   [[nodiscard]] bool has_super(GroupNo group) const;
   [[nodiscard]] GroupNo group_of_block(Blk block) const {

@@ -8,12 +8,15 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/endian.h"
 #include "image/container.h"
 #include "journal/fast_commit.h"
 #include "journal/recovery.h"
 #include "orphan/release.h"
+#include "tests/support/fsck_run.h"
+#include "tests/support/temp_dir.h"
 
 namespace e4::orphan {
 namespace {
@@ -42,8 +45,9 @@ struct After {
   unsigned batches = 0;
 };
 
-/// Recovers in memory. With a capacity, each batch goes down into a second overlay, as a commit would.
-Result<After> recover(image::Device& device, std::uint32_t block_bytes, std::size_t capacity) {
+/// Recovers in memory. With a capacity, each batch goes down into a second overlay, as a commit would. At the end
+/// everything is written to `target`, if there is one.
+Result<After> recover(image::Device& device, std::uint32_t block_bytes, std::size_t capacity, image::Device* target = nullptr) {
   After after;
   image::Overlay disk(device, block_bytes);
   ClassifyOptions how;
@@ -73,9 +77,27 @@ Result<After> recover(image::Device& device, std::uint32_t block_bytes, std::siz
     after.free_blocks += std::uint64_t{end.group(g).free_blocks} * end.geo().cluster_blocks;
     after.free_inodes += end.group(g).free_inodes;
   }
+  for (Blk b = 0; target != nullptr && b < disk.blocks_count(); ++b) {
+    const auto data = E4_TRY(disk.view(b));
+    E4_TRY(target->write(b * block_bytes, data));
+  }
   EXPECT_FALSE(end.orphan_present());
   EXPECT_EQ(end.last_orphan(), 0U);
   return after;
+}
+
+/// `list_quota`'s lines, blanks made one, sorted: the order is that of the file.
+std::vector<std::string> quota_lines(const std::string& image, const std::string& kind) {
+  std::istringstream in(testing_support::run_tool({"debugfs", "-R", "list_quota " + kind, image}).output);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream split(line);
+    std::string joined;
+    for (std::string w; split >> w;) joined += (joined.empty() ? "" : " ") + w;
+    if (!joined.empty() && joined.find("debugfs") == std::string::npos) lines.push_back(joined);
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
 }
 
 class CorpusOrphans : public ::testing::TestWithParam<std::string> {};
@@ -107,6 +129,22 @@ TEST_P(CorpusOrphans, ReleasedAsTheKernelReleasesThem) {
   EXPECT_EQ(after->done.freed_bytes, after->planned.back_bytes);
   EXPECT_EQ(after->free_blocks, expected["free_blocks"]);
   EXPECT_EQ(after->free_inodes, expected["free_inodes"]);
+
+  if (!kernel.contains("quota")) return;
+  const testing_support::TempDir dir("/dev/shm");
+  testing_support::unzstd(folder + "/image.zst", dir / "image");
+  {
+    auto target = image::open_file(dir / "image", {.writable = true});
+    ASSERT_TRUE(target);
+    ASSERT_TRUE(recover(**image, expected["block_size"], static_cast<std::size_t>(-1), target->get()));
+  }
+  for (const auto& [kind, lines] : kernel["quota"].items()) {
+    if (lines.size() < 2 || lines[1].get<std::string>().find("list_quota") != std::string::npos) continue;
+    auto sorted = lines.get<std::vector<std::string>>();
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_EQ(quota_lines(dir / "image", kind), sorted) << kind;
+  }
+  EXPECT_EQ(testing_support::e2fsck_fn(dir / "image").status, 0);
 }
 
 std::string image_name(const ::testing::TestParamInfo<std::string>& i) {
