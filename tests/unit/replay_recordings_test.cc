@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The recordings under tests/recordings: every decision, in both modes, and the worked examples listed beside them.
+// The recordings under tests/recordings that list examples: every decision, in both modes, and the worked examples listed beside them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<std::string> names() {
   std::vector<std::string> all;
   if (fs::is_directory(kRecordings))
     for (const auto& e : fs::directory_iterator(kRecordings))
-      if (e.is_directory()) all.push_back(e.path().filename());
+      if (fs::exists(e.path() / "examples.txt")) all.push_back(e.path().filename());
   std::sort(all.begin(), all.end());
   if (all.empty()) all.emplace_back("none");
   return all;
