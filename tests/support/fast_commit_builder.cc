@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "tests/support/fast_commit_builder.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -19,7 +20,7 @@ void FastCommitBuilder::put(std::uint16_t tag, std::uint32_t len, std::span<cons
   const std::size_t at = bytes_.size();
   bytes_.resize(at + sizeof tl + len);
   std::memcpy(bytes_.data() + at, &tl, sizeof tl);
-  std::memcpy(bytes_.data() + at + sizeof tl, value.data(), value.size());
+  std::ranges::copy(value, bytes_.begin() + static_cast<std::ptrdiff_t>(at + sizeof tl));
 }
 
 FastCommitBuilder& FastCommitBuilder::record(std::uint16_t tag, std::span<const std::byte> value) {
