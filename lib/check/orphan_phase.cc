@@ -57,14 +57,16 @@ std::optional<Problem> problem_of(const Record& r) {
   return Problem::orphan_invalid;
 }
 
-void judge_list(Session& s, const orphan::Plan& plan) {
+/// True: the list is broken and may be cut; what hung behind the break is lost
+/// to it and has to be searched for.
+bool judge_list(Session& s, const orphan::Plan& plan) {
   using End = orphan::ListReport::End;
   const orphan::ListReport& l = plan.list;
-  if (l.end == End::clean) return;
+  if (l.end == End::clean || l.end == End::unreadable) return false;  // the second is left, and reported with its inode
   const std::string after = l.before == 0 ? "the superblock" : fmt::format("inode {}", l.before);
   const Problem p = l.end == End::loop ? Problem::orphan_list_loop : Problem::orphan_list_broken;
-  s.judge.found(p, {.ino = l.bad},
-                {arg("after", after), arg("ino", std::uint64_t{l.bad}), arg("why", std::string(orphan::to_string(l.end)))});
+  return s.judge.found(p, {.ino = l.bad},
+                       {arg("after", after), arg("ino", std::uint64_t{l.bad}), arg("why", std::string(orphan::to_string(l.end)))});
 }
 
 /// Tells the judge about each record that is not a plain orphan. One whose
@@ -86,6 +88,8 @@ void judge_records(Session& s, orphan::Plan& plan, std::uint32_t block_bytes) {
                                  plan.list.end != orphan::ListReport::End::clean;
         const auto problem = problem_of(r);
         if (problem && !end_of_list && !s.judge.found(*problem, place, std::move(args))) r.action = Action::leave;
+        if (problem == Problem::orphan_type && r.links == 0)
+          s.judge.found(Problem::orphan_stray, {.ino = r.ino}, {arg("named", std::uint64_t{r.ino})});
         break;
       }
     }
@@ -128,8 +132,11 @@ Result<void> orphan_phase(Session& s) {
   orphan::Volume v = E4_TRY(orphan::Volume::load(*s.overlay));
   if (s.unlisted_orphans) E4_TRY(list_the_unlisted(s, v));
   orphan::Plan plan = E4_TRY(orphan::classify(v));
+  if (judge_list(s, plan) && plan.list.end != orphan::ListReport::End::loop) {
+    E4_TRY(list_the_unlisted(s, v));
+    plan = E4_TRY(orphan::classify(v));
+  }
   for (const std::string& o : plan.obstacles) s.judge.found(Problem::orphan_obstacle, {}, {arg("what", o)});
-  judge_list(s, plan);
   judge_records(s, plan, v.geo().block_bytes);
   const orphan::Totals totals = plan.totals();
   judge_waiting(s, totals);

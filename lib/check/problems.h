@@ -27,7 +27,7 @@ enum class Problem : std::uint8_t {
   // orphan file
   orphan_no_journal, orphan_no_feature, orphan_file_lost, orphan_file_found, orphan_file_unproved, orphan_inode, orphan_size,
   orphan_hole, orphan_too_big, orphan_magic, orphan_checksum, orphan_named_file, orphan_block_owner, orphan_present_stale,
-  orphans_waiting, orphan_leftover,
+  orphans_waiting, orphan_leftover, orphan_stray,
   // orphans
   orphan_range, orphan_reserved, orphan_special, orphan_free, orphan_duplicate, orphan_type, orphan_invalid, orphan_named,
   orphan_left, orphan_obstacle, orphan_list_broken, orphan_list_loop,
