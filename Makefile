@@ -175,6 +175,7 @@ coverage:
 	$Qgcovr -r . --filter 'lib/|mkfs/|fsck/|debug/|replay/' build/$(notdir $(CXX))-coverage --print-summary -o build/coverage.txt
 
 format:
+	$Qtests/support/install-deps clang-format
 	$Qgit ls-files '*.cc' '*.h' | xargs clang-format -i
 
 # lint: clang's warnings and thread-safety analysis over everything, then clang-tidy.
