@@ -71,7 +71,7 @@ LIBSO := $(OUT)/lib/libe4.so.0
 BINS := $(tools:%=$(OUT)/bin/e4%)
 UNIT := $(OUT)/bin/unit_tests
 
-.PHONY: all tests deps demo check asan tsan ubsan mutate bench fuzz format lint tidy coverage install clean
+.PHONY: crash-points all tests deps demo check asan tsan ubsan mutate bench fuzz format lint tidy coverage install clean
 all: $(BINS) $(LIBA) $(LIBSO) $(OUT)/lib/libe4.pc
 
 $(LIBA): $(lib_objs) $(wildcard lib/*/.)
@@ -154,6 +154,11 @@ MUTATIONS ?= 100000
 mutate: deps
 	$Q$(MAKE) --no-print-directory -j$(JOBS) D=asanubsan tests
 	$Qtests/support/mutate-campaign build/$(notdir $(CXX))-asanubsan/bin/unit_tests $(MUTATIONS) $(JOBS)
+
+# Ten crash points of every recording of a corpus (E4_CORPUS), recovered three ways.
+E4_CORPUS ?= ../shared/corpus
+crash-points: all
+	$QE4_BIN=$(CURDIR)/build/bin E4_RECORDINGS=$(E4_CORPUS)/traces E4_POINTS=10 tests/cli/crash_points.test
 
 bench: deps
 	$Q$(MAKE) --no-print-directory -j$(JOBS) all $(bench_srcs:tests/bench/%_bench.cc=build/bench/%)
