@@ -53,7 +53,7 @@ WARN += $(if $(findstring clang,$(CXX)),,-Wno-free-nonheap-object -Wno-maybe-uni
 endif
 override CXXFLAGS += -std=c++20 -fPIC -pthread $(flags.$D) $(WARN)
 LIBS := -lext2fs -lcom_err -lblkid -lfmt -lzstd -lz
-LIBS.replay := -ltracecmd -ltracefs -ltraceevent
+LIBS.replay := -ltracecmd -ltracefs -ltraceevent -ledit
 LDFLAGS.all = -pthread $(flags.$D) $(LDFLAGS)
 
 obj = $(patsubst %.cc,$B/%.o,$(sort $(wildcard $1)))
@@ -129,7 +129,7 @@ $(OUT)/bench/%: $B/tests/bench/%_bench.o $(tool_objs) $(call obj,tests/support/*
 # --- targets for people ---------------------------------------------------------------------------
 # Debian packages: to build, to test. Nothing else is needed beyond make, git and apt.
 DEPS := g++ pkg-config libext2fs-dev comerr-dev libblkid-dev libcli11-dev libfmt-dev libexpected-dev nlohmann-json3-dev \
-  libzstd-dev zlib1g-dev libtracecmd-dev libtracefs-dev libtraceevent-dev libgtest-dev libgmock-dev librapidcheck-dev \
+  libzstd-dev zlib1g-dev libtracecmd-dev libtracefs-dev libtraceevent-dev libedit-dev libgtest-dev libgmock-dev librapidcheck-dev \
   e2fsprogs zstd mount fdisk util-linux
 
 deps:

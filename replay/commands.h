@@ -16,6 +16,7 @@ Result<int> cmd_run(const RunOptions& options, cli::Io& io);
 Result<int> cmd_what_if(const WhatIfOptions& options, cli::Io& io);
 Result<int> cmd_report(const ReportOptions& options, cli::Io& io);
 Result<int> cmd_generate(const GenerateOptions& options, cli::Io& io);
+Result<int> cmd_step(const StepOptions& options, cli::Io& io);
 Result<int> cmd_sweep(const SweepOptions& options, cli::Io& io);
 Result<int> cmd_merge(const MergeOptions& options, cli::Io& io);
 Result<int> cmd_materialize(const MaterializeOptionsLine& options, cli::Io& io);

@@ -97,6 +97,11 @@ struct MaterializeOptionsLine {
   bool json = false;
 };
 
+struct StepOptions {
+  RecordingOptions from;
+  std::vector<std::string> policy;  // name=value
+};
+
 struct SweepOptions {
   std::string file, output, shard;
   bool quiet = false;
@@ -110,7 +115,8 @@ struct MergeOptions {
 /// What the command line asks for; `text` alone when it asked for help or the version.
 struct Options {
   std::variant<std::monostate, CompareOptions, InfoOptions, PoliciesOptions, RecordOptions, RunOptions, WhatIfOptions,
-               ReportOptions, MaterializeOptionsLine, GenerateOptions, SweepOptions, MergeOptions>
+               ReportOptions, MaterializeOptionsLine, GenerateOptions, SweepOptions, MergeOptions,
+               StepOptions>
       command;
   std::string text;
 };

@@ -78,6 +78,10 @@ void add_run_commands(CLI::App& app, RunCommandLine& line) {
   many(g, "--set", line.generate.set, "a tunable or mount option", "NAME=VALUE");
   g.add_flag("--json", line.generate.json, "print one JSON document instead of text");
 
+  CLI::App& step = *app.add_subcommand("step", "walk through a recording event by event, forwards and backwards");
+  add_recording(step, line.step.from);
+  many(step, "--policy", line.step.policy, "allocator policy (see: e4replay policies)", "NAME=VALUE");
+
   CLI::App& s = *app.add_subcommand("sweep", "run many recordings under many policies, one JSON line each; can be continued");
   s.add_option("file", line.sweep.file, "sweep file (recordings, policies, threads, repeats)")->type_name("SWEEP.json")->required();
   s.add_option("-o,--output", line.sweep.output, "lines are added to this file")->type_name("FILE.jsonl")->required();
@@ -115,6 +119,9 @@ Result<bool> take_run_command(CLI::App& app, RunCommandLine& line, Options& out)
     if (line.generate.output.empty() && line.generate.workload != "list")
       return make_error(ErrorKind::usage, "generate needs -o DIR");
     out.command = line.generate;
+  } else if (given("step")) {
+    E4_TRY(check_recording(line.step.from, "step"));
+    out.command = line.step;
   } else if (given("sweep")) {
     out.command = line.sweep;
   } else if (given("merge")) {

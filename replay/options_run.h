@@ -20,6 +20,7 @@ struct RunCommandLine {
   ReportOptions report;
   MaterializeOptionsLine materialize;
   GenerateOptions generate;
+  StepOptions step;
   SweepOptions sweep;
   MergeOptions merge;
 };
@@ -27,7 +28,7 @@ struct RunCommandLine {
 void add_recording(CLI::App& app, RecordingOptions& r);
 Result<void> check_recording(const RecordingOptions& r, const char* command);
 
-/// Adds run, what-if, report, materialize, generate, sweep and merge.
+/// Adds run, what-if, report, materialize, generate, step, sweep and merge.
 void add_run_commands(CLI::App& app, RunCommandLine& line);
 /// Puts the one that was given into `out`; false if none of them was.
 Result<bool> take_run_command(CLI::App& app, RunCommandLine& line, Options& out);

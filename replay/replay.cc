@@ -20,6 +20,7 @@ struct Dispatch {
   Result<int> operator()(const WhatIfOptions& o) const { return cmd_what_if(o, io); }
   Result<int> operator()(const ReportOptions& o) const { return cmd_report(o, io); }
   Result<int> operator()(const GenerateOptions& o) const { return cmd_generate(o, io); }
+  Result<int> operator()(const StepOptions& o) const { return cmd_step(o, io); }
   Result<int> operator()(const SweepOptions& o) const { return cmd_sweep(o, io); }
   Result<int> operator()(const MergeOptions& o) const { return cmd_merge(o, io); }
   Result<int> operator()(const MaterializeOptionsLine& o) const { return cmd_materialize(o, io); }

@@ -139,6 +139,38 @@ std::uint64_t Allocator::pending_clusters() const { return impl_->freed.pending(
 
 unsigned Allocator::discard_inode(Ino ino, EventLog* log) { return impl_->discard_inode(ino, log); }
 
+namespace {
+
+Allocator::PaState state_of(const Pa& pa) {
+  return {{pa.kind, pa.pstart, pa.len, pa.lstart}, pa.ino, pa.group, pa.kind == PaKind::group ? pa.len : pa.free};
+}
+
+}  // namespace
+
+std::vector<Allocator::PaState> Allocator::inode_preallocations(Ino ino) const {
+  std::vector<PaState> list;
+  impl_->inode_pas.with(ino, [&](std::vector<Pa*>& pas) {
+    for (Pa* pa : pas) {
+      Held<PaLock> held(pa->lock);
+      if (!pa->deleted) list.push_back(state_of(*pa));
+    }
+  });
+  return list;
+}
+
+std::vector<Allocator::PaState> Allocator::group_preallocations(GroupNo group) const {
+  std::vector<PaState> list;
+  if (group >= impl_->groups.count() || impl_->groups.body(group) == nullptr) return list;
+  GroupLock& l = impl_->groups.lock(group);
+  impl_->groups.lock_group(l);
+  for (Pa* pa = impl_->groups.body(group)->pas; pa != nullptr; pa = pa->group_next) {
+    Held<PaLock> held(pa->lock);
+    if (!pa->deleted) list.push_back(state_of(*pa));
+  }
+  l.spin.unlock();
+  return list;
+}
+
 unsigned Allocator::preallocations(Ino ino) const {
   unsigned n = 0;
   impl_->inode_pas.with(ino, [&n](std::vector<Pa*>& pas) { n = static_cast<unsigned>(pas.size()); });

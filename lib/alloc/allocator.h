@@ -81,6 +81,15 @@ class Allocator {
   unsigned discard_inode(Ino ino, EventLog* log = nullptr);
   /// How many live preallocations an inode has.
   [[nodiscard]] unsigned preallocations(Ino ino) const;
+  struct PaState {
+    PaInfo pa;                        // as it stands now: a group preallocation shrinks from the front
+    Ino ino = 0;                      // inode preallocation: whose
+    GroupNo group = 0;
+    std::uint32_t free_clusters = 0;  // not used yet
+  };
+  /// An inode's live preallocations by file position, or everything that lives in a group, newest first. Quiescent.
+  [[nodiscard]] std::vector<PaState> inode_preallocations(Ino ino) const;
+  [[nodiscard]] std::vector<PaState> group_preallocations(GroupNo group) const;
   /// Gives back every idle preallocation of every group (unmount of an image that will be stored needs none of
   /// this: the on-disk bitmaps never hold them).
   std::uint64_t discard_all(EventLog* log = nullptr);

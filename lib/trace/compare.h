@@ -111,6 +111,8 @@ class Comparer final : public Target {
   void phase(std::string_view text) override;
   void saw(const Event& event) override;
 
+  /// What was found until now.
+  [[nodiscard]] const CompareResult& so_far() const { return result_; }
   /// Closes the books.
   CompareResult& finish();
 

@@ -22,8 +22,8 @@ struct Called {
   std::string out, err;
 };
 
-Called call(const std::vector<std::string>& args) {
-  std::istringstream in;
+Called call(const std::vector<std::string>& args, const std::string& typed = "") {
+  std::istringstream in(typed);
   std::ostringstream out, err;
   cli::Io io{in, out, err};
   io.environment = [](const char* name) { return std::string(std::string(name) == "SOURCE_DATE_EPOCH" ? "1700000000" : ""); };
@@ -139,6 +139,32 @@ TEST(ReplayGenerate, SameSeedSameBytes) {
   }
   EXPECT_NE(call({"generate", "no-such", "-o", dir / "d"}).status, 0);
   EXPECT_NE(call({"generate", "untar", "-o", dir / "a", "--image", dir / "img"}).status, 0) << "never into a directory with something in it";
+}
+
+TEST(ReplayStep, GoingBackAndForthComesToTheSameState) {
+  const auto c = call({"step", "tests/recordings/linear"}, "d\nstate\nd\nd\nb 2\nb 1\nn\nn\nn\nstate\ngroup 1\nq\n");
+  ASSERT_EQ(c.status, 0) << c.err;
+  const auto straight = call({"step", "tests/recordings/linear"}, "d\nd\nd\nstate\ngroup 1\n");
+  ASSERT_EQ(straight.status, 0);
+  const auto tail = [](const std::string& s) { return s.substr(s.rfind(" clusters free, ")); };
+  EXPECT_EQ(tail(c.out), tail(straight.out));
+  EXPECT_NE(c.out.find("ours: the same"), std::string::npos);
+}
+
+TEST(ReplayStep, ExplainTellsWhatEachCriterionTriedAndLeavesTheStateAlone) {
+  const auto c = call({"step", "tests/recordings/linear"}, "d\nstate\nexplain\nstate\n");
+  ASSERT_EQ(c.status, 0) << c.err;
+  EXPECT_NE(c.out.find("CR_POWER2_ALIGNED"), std::string::npos) << c.out;
+  const std::size_t first = c.out.find(" clusters free, "), second = c.out.rfind(" clusters free, ");
+  ASSERT_NE(first, second);
+  EXPECT_EQ(c.out.substr(first, 120), c.out.substr(second, 120));
+}
+
+TEST(ReplayStep, ABadCommandInAScriptIsNoticed) {
+  const auto c = call({"step", "tests/recordings/linear"}, "fly\ngroup x\nexplain\nstate\n");
+  EXPECT_EQ(c.status, 8);
+  EXPECT_NE(c.err.find("unknown command 'fly'"), std::string::npos);
+  EXPECT_NE(c.err.find("'x' is not a number"), std::string::npos);
 }
 
 TEST(ReplaySweep, ShardsTogetherAreTheWholeAndACutLineIsRunAgain) {
