@@ -55,24 +55,28 @@ void build_levels(const BuddyShape& shape, const Word* bitmap, Built& out) {
   Word buffer[65536 * 8 / 64 / 2];  // free chunks of the level at hand, from order 1 up
   Word carry = 0;
   Word any = 0;
-  std::uint32_t count0 = 0;
+  std::uint32_t count0 = 0, begin = 0, free = 0;
+  const std::uint32_t granule_words = 1U << (shape.granule_bits - 6);  // two or more
+  const auto fold0 = [&](Word x) {
+    free += Ops::count(x);
+    begin += Ops::count(x & ~((x << 1) | carry));
+    carry = x >> 63;
+    const Word both = x & (x >> 1) & kEven;
+    count0 += Ops::count(x & ~(both | (both << 1)));
+    return Ops::even_bits(both);
+  };
   for (std::uint32_t w = 0; w < shape.bitmap_words; w += 2) {
-    Word pair[2];
-    for (unsigned half = 0; half < 2; ++half) {
-      const Word x = ~bitmap[w + half];
-      out.free += Ops::count(x);
-      const std::uint32_t begin = Ops::count(x & ~((x << 1) | carry));
-      out.frags += begin;
-      out.starts[(w + half) >> (shape.granule_bits - 6)] = static_cast<std::uint16_t>(out.starts[(w + half) >> (shape.granule_bits - 6)] + begin);
-      carry = x >> 63;
-      const Word both = x & (x >> 1) & kEven;
-      count0 += Ops::count(x & ~(both | (both << 1)));
-      pair[half] = Ops::even_bits(both);
-    }
-    buffer[w / 2] = pair[0] | (pair[1] << 32);
+    const Word low = fold0(~bitmap[w]), high = fold0(~bitmap[w + 1]);
+    buffer[w / 2] = low | (high << 32);
     any |= buffer[w / 2];
+    if (((w + 2) & (granule_words - 1)) == 0) {
+      out.starts[w >> (shape.granule_bits - 6)] = static_cast<std::uint16_t>(begin);
+      out.frags += begin;
+      begin = 0;
+    }
   }
   out.counts[0] = count0;
+  out.free = free;
 
   std::uint32_t words = shape.bitmap_words / 2;
   for (unsigned o = 1; o < shape.orders; ++o) {
@@ -95,15 +99,15 @@ void build_levels(const BuddyShape& shape, const Word* bitmap, Built& out) {
       level[0] = ~piece;
       any = buffer[0] = Ops::even_bits(both);
     } else {
+      const auto fold = [&count](Word x, Word& out_level) {
+        const Word both = x & (x >> 1) & kEven, piece = x & ~(both | (both << 1));
+        count += Ops::count(piece);
+        out_level = ~piece;
+        return Ops::even_bits(both);
+      };
       for (std::uint32_t w = 0; w < words; w += 2) {
-        Word pair[2];
-        for (unsigned half = 0; half < 2; ++half) {
-          const Word x = buffer[w + half], both = x & (x >> 1) & kEven, piece = x & ~(both | (both << 1));
-          count += Ops::count(piece);
-          level[w + half] = ~piece;
-          pair[half] = Ops::even_bits(both);
-        }
-        buffer[w / 2] = pair[0] | (pair[1] << 32);
+        const Word low = fold(buffer[w], level[w]), high = fold(buffer[w + 1], level[w + 1]);
+        buffer[w / 2] = low | (high << 32);
         any |= buffer[w / 2];
       }
       words /= 2;
