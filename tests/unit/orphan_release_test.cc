@@ -9,6 +9,7 @@
 #include "orphan/inode.h"
 #include "orphan/mapping.h"
 #include "orphan/xattr.h"
+#include "tests/support/child.h"
 #include "tests/support/orphan_image.h"
 #include "tests/support/orphan_lab.h"
 
@@ -153,6 +154,69 @@ TEST(OrphanAttributes, SharedBlockIsFreedWithItsLastHolder) {
   lab.put_slots(0, {kept});
   EXPECT_EQ(lab.recover().totals.erased, 1U);
   lab.edit([&](Volume& v) { EXPECT_FALSE(*v.cluster_in_use(block)); });
+  EXPECT_EQ(lab.fsck(), 0) << lab.fsck_text;
+}
+
+TEST(OrphanRelease, InlineDataPastTheSizeIsZeroedWhereverItLies) {
+  for (const std::uint64_t size : {70U, 30U, 0U}) {
+    OrphanLab lab("-b 4096 -I 256 -t ext4 -O orphan_file,metadata_csum,inline_data");
+    const Ino ino = lab.file("kept", 100);
+    lab.edit_inode(ino, [&](auto raw) {
+      ASSERT_TRUE(InodeView(raw).has_inline_data());
+      set_size(raw, size);
+    });
+    lab.put_slots(0, {ino});
+    const auto out = lab.recover();
+    EXPECT_EQ(out.totals.truncated, 1U) << size;
+    lab.edit([&](Volume& v) {
+      const auto raw = *InodeTable(v).view(ino);
+      std::vector<Attribute> attributes;
+      ASSERT_TRUE(inode_attributes(InodeView(raw), attributes));
+      const Attribute* data = find_inline_data(attributes);
+      ASSERT_NE(data, nullptr);
+      for (std::uint32_t i = 0; i < 60 + data->value_bytes; ++i) {
+        const std::byte b = i < 60 ? raw[0x28 + i] : raw[data->value_offset + i - 60];
+        EXPECT_EQ(b, i < size ? std::byte('a' + i % 23) : std::byte{0}) << size << " at " << i;
+      }
+    });
+    EXPECT_EQ(lab.fsck(), 0) << size << lab.fsck_text;
+    EXPECT_TRUE(lab.classify().records.empty());
+  }
+}
+
+TEST(OrphanAttributes, ValueInodeGoesWithItsLastReference) {
+  OrphanLab lab("-b 1024 -t ext4 -O orphan_file,metadata_csum,ea_inode");
+  const Ino a = lab.file("a", 100), b = lab.file("b", 100);
+  lab.debugfs({"ea_set a user.big " + std::string(1500, 'v')});
+  const Ino value = b + 1;
+  lab.edit([&](Volume& v) {
+    const auto raw = *InodeTable(v).view(value);
+    ASSERT_NE(InodeView(raw).flags() & kFlagEaInode, 0U);
+    ASSERT_EQ(InodeView(raw).ea_refcount(), 1U);
+    // The second file refers to it as well, as the kernel shares equal values.
+    const std::vector<std::byte> from(InodeTable(v).view(a)->begin(), InodeTable(v).view(a)->end());
+    const auto to = *InodeTable(v).edit(b);
+    std::copy(from.begin() + 128, from.end(), to.begin() + 128);
+    seal_inode(v.geo(), b, to);
+    const auto shared = *InodeTable(v).edit(value);
+    set_ea_refcount(shared, 2);
+    seal_inode(v.geo(), value, shared);
+  });
+  testing_support::run_child({"e2fsck", "-fy", lab.image()});  // debugfs does not charge the value to i_blocks
+  ASSERT_EQ(lab.fsck(), 0) << lab.fsck_text;
+  lab.debugfs({"unlink a", "sif <" + std::to_string(a) + "> links_count 0"});
+  lab.put_slots(0, {a});
+  const auto first = lab.recover();
+  EXPECT_EQ(first.totals.erased, 1U);
+  EXPECT_EQ(first.totals.ea_inodes, 0U);
+  lab.edit([&](Volume& v) { EXPECT_EQ(InodeView(*InodeTable(v).view(value)).ea_refcount(), 1U); });
+  EXPECT_EQ(lab.fsck(), 0) << lab.fsck_text;
+  lab.debugfs({"unlink b", "sif <" + std::to_string(b) + "> links_count 0"});
+  lab.put_slots(0, {b});
+  const auto last = lab.recover();
+  EXPECT_EQ(last.totals.ea_inodes, 1U);
+  EXPECT_EQ(record_of(last.plan, b).back_bytes, last.totals.freed_bytes);
+  lab.edit([&](Volume& v) { EXPECT_FALSE(*v.inode_in_use(value)); });
   EXPECT_EQ(lab.fsck(), 0) << lab.fsck_text;
 }
 
