@@ -27,7 +27,7 @@ struct Releaser::Impl {
     const std::uint64_t time = std::max<std::uint64_t>(options.now, geo.inodes_count);
     dtime = static_cast<std::uint32_t>(std::min<std::uint64_t>(time, 0xFFFFFFFF));
     for (const Record& r : p.records)
-      if ((r.flags & kFlagEaInode) != 0) tracked_ea.push_back(r.ino);
+      if ((r.flags & kFlagEaInode) != 0 && (r.action == Action::erase || r.source == Source::list)) tracked_ea.push_back(r.ino);
     std::sort(tracked_ea.begin(), tracked_ea.end());
   }
 
@@ -45,7 +45,7 @@ struct Releaser::Impl {
   Ino kept_before = 0;  // last list member that stays; 0: the superblock points on
   std::uint64_t slots_left;
   std::vector<bool> block_touched;
-  std::vector<Ino> tracked_ea;
+  std::vector<Ino> tracked_ea;  // attribute inodes whose own record deletes them, or whose i_dtime links the list
   ReleaseTotals totals;
   Mapping mapping;
 
