@@ -2,6 +2,7 @@
 #include "image/overlay.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <unordered_map>
@@ -32,8 +33,16 @@ struct Overlay::Impl {
   // read-ahead is one read. tag[slot] is the block held there.
   std::unique_ptr<std::byte[]> cache;  // not cleared: most of it is never touched on a small image
   std::vector<Blk> tag;
-  Blk next_miss = kNoBlock;   // the block whose miss would make the reads sequential
-  std::size_t window = 1;     // blocks to read on the next sequential miss
+  // Read-ahead: several sequential readers take turns (an inode table, the
+  // orphan file, bitmaps), so each has a stream of its own.
+  struct Stream {
+    Blk next = kNoBlock;      // the block whose miss goes on with it
+    Blk before = kNoBlock;    // ... or goes on backwards, as the orphan list does (newest first)
+    std::size_t window = 1;   // blocks to read then
+    std::uint64_t used = 0;
+  };
+  std::array<Stream, 8> streams;
+  std::uint64_t turn = 0;
   std::vector<std::byte> scratch;  // an unescaped alias
 
   // One-entry memo: walks of inode tables edit the same block sixteen times.
@@ -78,17 +87,35 @@ Result<std::span<const std::byte>> Overlay::view(Blk block) {
   const std::size_t slots = m.tag.size();
   const std::size_t slot = source % slots;
   if (m.tag[slot] != source) {
-    m.window = source == m.next_miss ? std::min(m.window * 2, kReadaheadBytesMax / block_bytes_) : 1;
-    std::size_t n = std::min<std::uint64_t>({m.window, slots - slot, blocks_count() - source});
-    std::fill_n(m.tag.begin() + static_cast<std::ptrdiff_t>(slot), n, kNoBlock);
-    auto r = base_.read(source * block_bytes_, std::span(m.cache.get() + slot * block_bytes_, n * block_bytes_));
+    Impl::Stream* stream = &m.streams[0];
+    for (auto& s : m.streams) {
+      if (s.next == source || s.before == source) {
+        stream = &s;
+        break;
+      }
+      if (s.used < stream->used) stream = &s;
+    }
+    const bool back = stream->before == source;
+    stream->window = back || stream->next == source ? std::min(stream->window * 2, kReadaheadBytesMax / block_bytes_) : 1;
+    stream->used = ++m.turn;
+    std::size_t n = back ? std::min<std::uint64_t>({stream->window, slot + 1, source + 1})
+                         : std::min<std::uint64_t>({stream->window, slots - slot, blocks_count() - source});
+    Blk first = back ? source - (n - 1) : source;
+    const auto fetch = [&] {
+      const std::size_t at = first % slots;
+      std::fill_n(m.tag.begin() + static_cast<std::ptrdiff_t>(at), n, kNoBlock);
+      return base_.read(first * block_bytes_, std::span(m.cache.get() + at * block_bytes_, n * block_bytes_));
+    };
+    auto r = fetch();
     if (!r && n > 1) {  // a bad sector further on must not hide this block
       n = 1;
-      r = base_.read(source * block_bytes_, std::span(m.cache.get() + slot * block_bytes_, block_bytes_));
+      first = source;
+      r = fetch();
     }
     if (!r) return Error(std::move(r).error()).at_block(source);
-    for (std::size_t i = 0; i < n; ++i) m.tag[slot + i] = source + i;
-    m.next_miss = source + n;
+    for (std::size_t i = 0; i < n; ++i) m.tag[first % slots + i] = first + i;
+    stream->next = first + n;
+    stream->before = first == 0 ? kNoBlock : first - 1;
   }
   const std::byte* data = m.cache.get() + slot * block_bytes_;
   if (unescape) {
