@@ -116,7 +116,7 @@ class CheckFault : public ::testing::TestWithParam<Case> {
     const std::string image = dir_ / "image";
     if (!c.options.empty()) {
       mke2fs(image, "16M", c.options);
-      debugfs(image, {"write /etc/services f", "sif <13> links_count 0", "unlink f", "write /etc/passwd g", "sif <14> links_count 0",
+      debugfs(image, {"write /usr/share/common-licenses/GPL-2 f", "sif <13> links_count 0", "unlink f", "write /etc/passwd g", "sif <14> links_count 0",
                       "unlink g", "zap_block -f <12> -o 0 -l 1 -p 13 0", "zap_block -f <12> -o 40 -l 1 -p 14 0", "feature orphan_present",
                       "ssv state 1"});
     } else {

@@ -32,7 +32,7 @@ class CheckReports : public ::testing::Test {
     debugfs(image_, {"zap_block -f <12> -o 0 -l 1 -p " + std::to_string(n) + " 0", "feature orphan_present"});
   }
   /// An unlinked inode 13 that still owns blocks.
-  void unlinked_file() { debugfs(image_, {"write /etc/services f", "sif <13> links_count 0", "unlink f"}); }
+  void unlinked_file() { debugfs(image_, {"write /usr/share/common-licenses/GPL-2 f", "sif <13> links_count 0", "unlink f"}); }
 
   [[nodiscard]] std::string stat_of(const std::string& inode) {
     return run_tool({"debugfs", "-R", "stat " + inode, image_}).output;
@@ -187,7 +187,7 @@ TEST_F(CheckReports, Case13WithoutAnOrphanFileTheFeatureIsDropped) {
 TEST_F(CheckReports, Case13AUserFileOrDirectoryIsNeverTakenForTheOrphanFile) {
   for (const bool directory : {false, true}) {
     base();
-    debugfs(image_, {directory ? "mkdir d" : "write /etc/services f", "ssv orphan_file_inum 13", "feature orphan_present"});
+    debugfs(image_, {directory ? "mkdir d" : "write /usr/share/common-licenses/GPL-2 f", "ssv orphan_file_inum 13", "feature orphan_present"});
     const std::string before = stat_of("<13>");
     const json j = repair("-y", 1);
     EXPECT_TRUE(has(j, "orphan-file-found")) << j.dump(1);
@@ -264,7 +264,7 @@ TEST_F(CheckReports, Case17AnOrphanFileWhoseFeatureBitWasLostGetsItBack) {
 
 TEST_F(CheckReports, Case18ASmallDeletionTimeIsNoOrphan) {
   base();
-  debugfs(image_, {"write /etc/services f", "rm f", "sif <13> dtime @1", "ssv wtime @0", "ssv mtime @0"});
+  debugfs(image_, {"write /usr/share/common-licenses/GPL-2 f", "rm f", "sif <13> dtime @1", "ssv wtime @0", "ssv mtime @0"});
   const json j = e4fsck_json({"-n", "-f", image_});
   EXPECT_EQ(j["exit_status"], 0) << j.dump(1);
   EXPECT_EQ(j["verdict"]["found"], 0) << j.dump(1);
@@ -272,7 +272,7 @@ TEST_F(CheckReports, Case18ASmallDeletionTimeIsNoOrphan) {
 
 TEST_F(CheckReports, Case19ALoopOfTheListIsCalledALoop) {
   mke2fs(image_, "32M", {"-b", "4096", "-t", "ext4", "-O", "^metadata_csum,^metadata_csum_seed,^orphan_file"});
-  debugfs(image_, {"write /etc/services a", "write /etc/services b", "sif <12> links_count 0", "sif <13> links_count 0", "unlink a",
+  debugfs(image_, {"write /usr/share/common-licenses/GPL-2 a", "write /usr/share/common-licenses/GPL-2 b", "sif <12> links_count 0", "sif <13> links_count 0", "unlink a",
                    "unlink b", "sif <12> dtime @13", "sif <13> dtime @12", "ssv last_orphan 12"});
   const json j = repair("-p", 1);
   EXPECT_TRUE(has(j, "orphan-list-loop")) << j.dump(1);
@@ -351,7 +351,7 @@ TEST_F(CheckReports, TheSameInodeTwiceIsReleasedOnce) {
 
 TEST_F(CheckReports, AHealthyFileInASlotKeepsEverything) {
   base();
-  debugfs(image_, {"write /etc/services f"});
+  debugfs(image_, {"write /usr/share/common-licenses/GPL-2 f"});
   const std::string before = stat_of("<13>");
   entry(13);
   const json j = repair("-p", 0);
@@ -362,7 +362,7 @@ TEST_F(CheckReports, AHealthyFileInASlotKeepsEverything) {
 
 TEST_F(CheckReports, ALinkCountOfZeroWithANameIsMendedAndTheFileKept) {
   base();
-  debugfs(image_, {"write /etc/services f", "sif <13> links_count 0"});
+  debugfs(image_, {"write /usr/share/common-licenses/GPL-2 f", "sif <13> links_count 0"});
   entry(13);
   const json j = repair("-p", 1);
   EXPECT_TRUE(has(j, "orphan-named")) << j.dump(1);
@@ -406,7 +406,7 @@ TEST_F(CheckReports, ASizeThatIsNoMultipleOfABlockIsSet) {
 
 TEST_F(CheckReports, ADamagedSuperblockComesBackFromItsBackup) {
   mke2fs(image_, "160M", {"-b", "1024", "-t", "ext4", "-O", "orphan_file,metadata_csum"});
-  debugfs(image_, {"write /etc/services f"});
+  debugfs(image_, {"write /usr/share/common-licenses/GPL-2 f"});
   const int fd = ::open(image_.c_str(), O_WRONLY);
   ASSERT_GE(fd, 0);
   const std::vector<char> zeros(512, 0);
