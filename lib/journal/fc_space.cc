@@ -86,9 +86,7 @@ bool FcSpace::may_hold_data(Blk from, std::uint64_t blocks) const {
   const Blk first = fs_.super().s_first_data_block, end = ext2fs_blocks_count(&fs_.super());
   if (from < first || from >= end || blocks > end - from) return false;
   if (layout_.first_in(from, blocks)) return false;
-  return std::ranges::none_of(log_.runs(), [&](const Log::Run& r) {
-    return r.physical < from + blocks && from < r.physical + r.blocks;
-  });
+  return !log_.overlaps(from, blocks);
 }
 
 // Sets every clear bit of the range, jumping over what is set already.

@@ -172,11 +172,10 @@ std::uint32_t Log::contiguous(std::uint32_t n) const {
   return std::min(it->log_block + it->blocks, blocks()) - n;
 }
 
-bool Log::holds(Blk physical) const {
-  const auto it = std::ranges::upper_bound(by_physical_, physical, {}, &Run::physical);
-  if (it == by_physical_.begin()) return false;
-  const Run& r = *std::prev(it);
-  return physical - r.physical < r.blocks;
+bool Log::overlaps(Blk from, std::uint64_t blocks) const {
+  const auto it = std::ranges::upper_bound(by_physical_, from, {}, &Run::physical);
+  if (it != by_physical_.end() && it->physical - from < blocks) return true;
+  return it != by_physical_.begin() && from - std::prev(it)->physical < std::prev(it)->blocks;
 }
 
 std::uint32_t Log::advance(std::uint32_t n, std::uint32_t count) const {

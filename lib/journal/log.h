@@ -43,7 +43,9 @@ class Log {
   /// How many log blocks from `n` on (at least 1) lie in a row on the device.
   [[nodiscard]] std::uint32_t contiguous(std::uint32_t n) const;
   /// Whether a physical block belongs to the journal (data or mapping blocks).
-  [[nodiscard]] bool holds(Blk physical) const;
+  [[nodiscard]] bool holds(Blk physical) const { return overlaps(physical, 1); }
+  /// Whether any of `blocks` physical blocks from `from` on does.
+  [[nodiscard]] bool overlaps(Blk from, std::uint64_t blocks) const;
   /// Next block of the ring, wrapping as the kernel does.
   [[nodiscard]] std::uint32_t next(std::uint32_t n) const { return advance(n, 1); }
   /// `n` plus `count` <= ring_blocks() blocks along the ring.

@@ -171,6 +171,18 @@ TEST(JournalLog, BlockMapsAreFollowedThroughEveryLevel) {
   }
 }
 
+TEST(JournalLog, OverlapIsSeenAtBothEnds) {
+  LogImage image;
+  const Log::Run run = image.log->runs()[0];
+  EXPECT_TRUE(image.log->overlaps(run.physical, 1));
+  EXPECT_TRUE(image.log->overlaps(run.physical + run.blocks - 1, 5));
+  EXPECT_TRUE(image.log->overlaps(1, 8000));
+  EXPECT_FALSE(image.log->overlaps(1, 1));
+  EXPECT_FALSE(image.log->overlaps(image.data_block(0), 1000));
+  EXPECT_TRUE(image.log->overlaps(run.physical - 3, 4));
+  EXPECT_FALSE(image.log->overlaps(run.physical - 3, 3));
+}
+
 TEST(JournalFileMap, MappingBlockUsedTwiceIsNoEndlessWalk) {
   test::VectorDevice device(std::vector<std::byte>(1024 * 1024));
   std::vector<std::byte> i_block(60);
