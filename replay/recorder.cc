@@ -46,28 +46,30 @@ constexpr const char* kEvents[] = {
     "jbd2/jbd2_start_commit", "jbd2/jbd2_commit_locking", "jbd2/jbd2_commit_flushing", "jbd2/jbd2_commit_logging",
     "jbd2/jbd2_run_stats", "jbd2/jbd2_end_commit",
     "syscalls/sys_enter_truncate", "syscalls/sys_enter_ftruncate", "syscalls/sys_exit_truncate",
-    "syscalls/sys_exit_ftruncate", "block/block_rq_complete"};
+    "syscalls/sys_exit_ftruncate", "workqueue/workqueue_execute_end"};
 
-/// "ip >= A && ip < B" for the code of ext4_setattr: the only caller whose marking an inode dirty tells a truncate.
-/// Empty where symbols are hidden; then all of them are recorded.
-std::string setattr_filter() {
+/// Start and end of a function of the kernel; 0 where symbols are hidden.
+std::pair<std::uint64_t, std::uint64_t> code_range(std::string_view function) {
   std::ifstream in("/proc/kallsyms");
   std::uint64_t start = 0, end = 0;
   std::vector<std::uint64_t> text;
   for (std::string line; std::getline(in, line);) {
-    if (line.size() < 20) continue;
+    if (line.size() < 20 || (line[17] != 't' && line[17] != 'T')) continue;
     const std::uint64_t at = std::strtoull(line.c_str(), nullptr, 16);
-    const char type = line[17];
-    if (type != 't' && type != 'T') continue;
     text.push_back(at);
-    std::string name = line.substr(19);
-    name = name.substr(0, name.find('\t'));
-    if (name == "ext4_setattr") start = at;
+    const std::string_view name = std::string_view(line).substr(19);
+    if (name.substr(0, name.find('\t')) == function) start = at;
   }
-  if (start == 0) return {};
   for (const std::uint64_t at : text)
-    if (at > start && (end == 0 || at < end)) end = at;
-  if (end == 0) return {};
+    if (start != 0 && at > start && (end == 0 || at < end)) end = at;
+  return {start, end};
+}
+
+/// "ip >= A && ip < B" for the code of ext4_setattr: the only caller whose marking an inode dirty tells a truncate.
+/// Empty where symbols are hidden; then all of them are recorded.
+std::string setattr_filter() {
+  const auto [start, end] = code_range("ext4_setattr");
+  if (start == 0 || end == 0) return {};
   return fmt::format("ip >= 0x{:x} && ip < 0x{:x}", start, end);
 }
 
@@ -137,16 +139,26 @@ class Session {
     const std::uint64_t dev = std::uint64_t{m_.major} << 20 | m_.minor;
     const std::string by_dev = fmt::format("dev == {}", dev);
     const std::string setattr = setattr_filter();
+    const std::uint64_t discard_work = code_range("ext4_discard_work").first;
     for (const char* event : kEvents) {
       const std::string name = event;
       std::string filter = by_dev;
       if (name == "ext4/ext4_trim_extent") filter = fmt::format("dev_major == {} && dev_minor == {}", m_.major, m_.minor);
       else if (name == "ext4/ext4_mark_inode_dirty" && !setattr.empty()) filter += " && " + setattr;
-      else if (name == "block/block_rq_complete") filter += " && rwbs ~ \"D*\"";
+      else if (name == "workqueue/workqueue_execute_end") {
+        // The end of the discard worker; of no use without its address, and without the discard option.
+        if (discard_work == 0 || !mounted_with_discard()) continue;
+        filter = fmt::format("function == 0x{:x}", discard_work);
+      }
       else if (name.starts_with("syscalls/")) filter.clear();
       if (!E4_TRY(trace_->enable(name, filter))) result_.notes.push_back("this kernel has no event " + name);
     }
     return {};
+  }
+
+  [[nodiscard]] bool mounted_with_discard() const {
+    const std::string o = "," + m_.options + ",";
+    return o.find(",discard,") != std::string::npos;
   }
 
   void phase(const std::string& what) {

@@ -55,6 +55,8 @@ trace::PlayerFacts player_facts(const trace::Recording& recording, World& world,
   f.mb_group_prealloc = world.allocator->tunables().mb_group_prealloc;
   f.user_privileged = recording.uid.value_or(0) == 0;
   f.new_inodes_extents = world.start->extents();
+  f.discard_ends = std::find(recording.events_enabled.begin(), recording.events_enabled.end(), "workqueue_execute_end") !=
+                   recording.events_enabled.end();
   ImageState* start = world.start.get();
   f.inodes = [start](Ino ino) { return start->inode(ino); };
   f.kernel_thread = [&reader](std::int32_t pid) {

@@ -147,6 +147,10 @@ class Allocator {
   /// A preallocation range the kernel released and ours did not (release_*_pa): makes it free. Quiescent.
   Result<void> impose_release(GroupNo group, std::uint32_t start, std::uint32_t len);
 
+  /// Takes what is free of the range out of use until commit(tid), as the discard worker does while the device works.
+  /// `tid` must not be that of a transaction. Quiescent.
+  Result<void> hold(GroupNo group, std::uint32_t start, std::uint32_t len, Tid tid);
+
   // --- looking inside ------------------------------------------------------------------------------
   /// Runs the request and tells what each criterion tried. The request is really carried out if `keep`, else it is
   /// undone. `groups_per_pass`: how many groups to list in a pass. Quiescent.

@@ -239,4 +239,24 @@ Result<void> Impl::impose(const Request& rq, const Imposed& choice) {
   return {};
 }
 
+Result<void> Allocator::hold(GroupNo group, std::uint32_t start, std::uint32_t len, Tid tid) {
+  Impl& a = *impl_;
+  if (group >= a.groups.count() || start >= a.geo.clusters_in(group) || len > a.geo.clusters_in(group) - start)
+    return make_error(ErrorKind::corrupt, "hold of " + std::to_string(len) + " clusters at " + std::to_string(group) + "/" +
+                                              std::to_string(start) + ": outside the file system");
+  E4_TRY(load_group(group));
+  GroupLock& l = a.groups.lock(group);
+  a.groups.lock_group(l);
+  GroupBody& body = *a.groups.body(group);
+  const std::uint32_t end = start + len;
+  for (std::uint32_t at = body.buddy.next_free(start, end); at < end; at = body.buddy.next_free(at, end)) {
+    const std::uint32_t stop = body.buddy.next_used(at, end);
+    a.buddy_take(group, l, body, at, stop - at);
+    a.freed.add(group, body, at, stop - at, tid);
+    at = stop;
+  }
+  l.spin.unlock();
+  return {};
+}
+
 }  // namespace e4::alloc

@@ -109,6 +109,9 @@ class Comparer final : public Target {
   void inode_allocated(Ino ino, std::uint32_t mode) override;
   void reserve(std::int64_t clusters, std::uint32_t cpu) override;
   void phase(std::string_view text) override;
+  Result<void> discard_started(GroupNo group, std::uint32_t start, std::uint32_t len, Tid tid) override {
+    return allocator_.hold(group, start, len, tid);
+  }
   void saw(const Event& event) override;
 
   /// What was found until now.

@@ -75,7 +75,7 @@ enum class Kind : std::uint8_t {
   truncate_call,    // sys_enter_truncate, sys_enter_ftruncate: length in range.pos, no device
   truncate_return,  // sys_exit_...
   inode_dirty,      // ext4_mark_inode_dirty: inside a truncate call it names the inode
-  discard_done,     // block_rq_complete of a discard: map.pblk = sector, map.len = sectors
+  work_done,        // workqueue_execute_end of ext4_discard_work, no device
   fs_error,
   shutdown,
   count_,

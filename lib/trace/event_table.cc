@@ -88,7 +88,6 @@ constexpr std::array kGroupOnly{kGroup};
 constexpr std::array kPrefetch{E4_FIELD("group", prefetch.group), E4_FIELD("next", prefetch.next),
                                E4_FIELD("ios", prefetch.ios)};
 constexpr std::array kLength{E4_FIELD("length", range.pos)};
-constexpr std::array kRequestDone{E4_FIELD("sector", map.pblk), E4_FIELD("nr_sector", map.len)};
 constexpr std::array kTransaction{E4_FIELD("transaction", commit.tid)};
 constexpr std::array kTid{E4_FIELD("tid", commit.tid)};
 #pragma GCC diagnostic pop
@@ -175,7 +174,7 @@ constexpr EventFormat kFormats[] = {
     {"sys_enter_ftruncate", Kind::truncate_call, "", kLength},
     {"sys_exit_truncate", Kind::truncate_return, "", {}},
     {"sys_exit_ftruncate", Kind::truncate_return, "", {}},
-    {"block_rq_complete", Kind::discard_done, "", kRequestDone},
+    {"workqueue_execute_end", Kind::work_done, "", {}},
     {"ext4_error", Kind::fs_error, "", {}},
     {"ext4_shutdown", Kind::shutdown, "", {}},
     {"print", Kind::mark, "", {}},

@@ -24,6 +24,8 @@ Result<void> Player::feed(Item& item) {
     return {};
   }
   if (e.dev != 0) target_.saw(e);
+  if (!discards_.empty())
+    if (const auto tid = discards_.ended(e.pid)) target_.commit(*tid);
   sizes_.feed(e);
   if (item.role == Item::Role::begin) return begin(*item.request);
   if (item.role == Item::Role::decide && item.request->end == RequestRecord::End::done) E4_TRY(decide(*item.request));
@@ -78,6 +80,14 @@ Result<void> Player::decide(RequestRecord& r) {
   return {};
 }
 
+Result<void> Player::discard_started(const Event& e) {
+  const alloc::Geometry& g = facts_.geometry;
+  if (!facts_.discard_ends || e.extent.group >= g.groups() || e.extent.start < 0) return {};
+  const auto start = static_cast<std::uint32_t>(e.extent.start);
+  if (start >= g.clusters_in(e.extent.group) || e.extent.len > g.clusters_in(e.extent.group) - start) return {};
+  return target_.discard_started(e.extent.group, start, e.extent.len, discards_.start(e.pid));
+}
+
 Result<void> Player::act(const Event& e, const Item& item) {
   switch (e.kind) {
     case Kind::free_blocks: free_flags_[e.pid] = e.free.flags; break;
@@ -109,6 +119,7 @@ Result<void> Player::act(const Event& e, const Item& item) {
       else target_.bitmap_cached(e.extent.group);
       break;
     case Kind::prefetch_bitmaps: return target_.prefetch(e.prefetch.group, std::min(e.prefetch.ios, kMaxPrefetch));
+    case Kind::trim_extent: return discard_started(e);
     case Kind::allocate_inode: target_.inode_allocated(e.ino, e.inode.mode); break;
     case Kind::da_reserve_space:
       counts_.dirty_clusters += e.da.blocks;

@@ -8,6 +8,7 @@
 
 #include "alloc/types.h"
 #include "base/result.h"
+#include "trace/discards.h"
 #include "trace/lookahead.h"
 #include "trace/sizes.h"
 #include "trace/transactions.h"
@@ -43,6 +44,8 @@ class Target {
   /// Delayed-allocation reservation: + reserved, - used or released (clusters).
   virtual void reserve(std::int64_t clusters, std::uint32_t cpu) = 0;
   virtual void phase(std::string_view text) = 0;
+  /// The discard worker takes a free run out of use; commit(tid) gives it back. Only where the trace shows the end.
+  virtual Result<void> discard_started(GroupNo, std::uint32_t, std::uint32_t, Tid) { return {}; }
   /// Every event of this file system, before it is acted on.
   virtual void saw(const Event& event) = 0;
 };
@@ -54,6 +57,7 @@ struct PlayerFacts {
   std::uint32_t mb_group_prealloc = 512;
   bool user_privileged = true;           // user threads may use the root reserve
   bool new_inodes_extents = true;
+  bool discard_ends = false;             // the trace has the ends of the discard worker (workqueue_execute_end)
   InodeLookup inodes;
   /// Is this thread one of the kernel's own (flusher, jbd2)? They are always privileged.
   std::function<bool(std::int32_t pid)> kernel_thread;
@@ -84,12 +88,14 @@ class Player {
   Result<void> begin(RequestRecord& r);
   Result<void> decide(RequestRecord& r);
   Result<void> act(const Event& e, const Item& item);
+  Result<void> discard_started(const Event& e);
 
   PlayerFacts facts_;
   Lookahead& ahead_;
   Target& target_;
   Sizes sizes_;
   Transactions transactions_;
+  Discards discards_;
   std::unordered_map<std::int32_t, std::uint32_t> free_flags_;  // of the thread's last free_blocks
   Counts counts_;
 };

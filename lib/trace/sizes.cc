@@ -47,8 +47,7 @@ bool in_mapping_loop(Kind k) {
     case Kind::bitmap_load:
     case Kind::buddy_bitmap_load:
     case Kind::read_block_bitmap_load:
-    case Kind::handle_start:
-    case Kind::discard_done: return true;
+    case Kind::handle_start: return true;
     default: return false;
   }
 }

@@ -231,7 +231,7 @@ class TextReader final : public Reader {
       return true;
     }
     if (format.kind == Kind::truncate_call || format.kind == Kind::truncate_return) return truncate_text(head.text, event);
-    if (format.kind == Kind::discard_done) return false;  // its text has no fixed form
+    if (format.kind == Kind::work_done) return head.text.find("ext4_discard_work") != std::string_view::npos;
     if (!parse_dev(p, end, event.dev) || !match(it->second, p, end, event)) {
       notes_.add(last_unfinished_ ? Trouble::cut : Trouble::malformed, head.event, line_number_);
       return false;
