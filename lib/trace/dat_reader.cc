@@ -2,9 +2,12 @@
 #include "trace/dat_reader.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include <vector>
@@ -230,6 +233,28 @@ class DatReader final : public Reader {
   tep_record* held_ = nullptr;
 };
 
+constexpr int kOpenFlags = TRACECMD_FL_LOAD_NO_PLUGINS | TRACECMD_FL_LOAD_NO_SYSTEM_PLUGINS;
+
+/// libtracecmd 3.1 can crash while it opens a cut or damaged file. So a child tries first; it costs a few
+/// milliseconds, and what it meets becomes an error here.
+bool child_can_open(int fd) {
+  const pid_t pid = ::fork();
+  if (pid < 0) return true;  // no child to be had: the risk is taken
+  if (pid == 0) {
+    const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0) ::dup2(null, STDERR_FILENO);
+    for (const int sig : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::signal(sig, SIG_DFL);
+    constexpr unsigned kSeconds = 20;
+    ::alarm(kSeconds);
+    ::_exit(tracecmd_open_fd(fd, kOpenFlags) != nullptr ? 0 : 1);
+  }
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  ::lseek(fd, 0, SEEK_SET);  // the child moved it: they share the open file
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Reader>> open_dat(std::unique_ptr<ByteSource> source, const std::string& path,
@@ -251,8 +276,9 @@ Result<std::unique_ptr<Reader>> open_dat(std::unique_ptr<ByteSource> source, con
     cut = source->cut();
   }
   source.reset();
-  Handle handle(tracecmd_open_fd(fd, TRACECMD_FL_LOAD_NO_PLUGINS | TRACECMD_FL_LOAD_NO_SYSTEM_PLUGINS));
+  Handle handle(child_can_open(fd) ? tracecmd_open_fd(fd, kOpenFlags) : nullptr);
   if (handle == nullptr) {
+    ::close(fd);
     return make_error(ErrorKind::corrupt, path + ": libtracecmd cannot read it: not a whole trace.dat of version 6 or 7" +
                                               (cut ? " (the compressed stream ends early)" : ""));
   }
