@@ -44,7 +44,7 @@ void run(const std::vector<Step>& steps, const Shape& shape) {
   g.first_data_block = shape.cluster_bits ? 0 : 1;
   g.clusters_per_group = 1024;
   g.blocks_per_group = 1024U << shape.cluster_bits;
-  g.blocks_count = g.first_data_block + 5 * Blk{g.blocks_per_group} - 300;
+  g.blocks_count = g.first_data_block + 5 * Blk{g.blocks_per_group} - 304;  // a short last group, of whole clusters
   g.log_groups_per_flex = 2;
   alloc::MountOptions m;
   m.possible_cpus = 2;
