@@ -22,7 +22,7 @@ void Impl::regular(Context& c) {
   if (w >= tun.mb_order2_req && w <= geo.orders() && (c.g.len & (c.g.len - 1)) == 0) c.order = w - 1;
   if (c.flags & kStreamAlloc) {
     const StreamGoals::Goal goal = stream.get(c.rq.ino);
-    c.g.group = goal.group;
+    c.g.group = c.rq.stream_group.value_or(goal.group);
     c.g.start = goal.start;
     if (policy.stream_goal != Policy::StreamGoal::locked) c.flags &= ~static_cast<std::uint32_t>(kHintTryGoal);
   }

@@ -148,6 +148,7 @@ struct Request {
   std::uint32_t held_groups_count = 0;
   std::uint32_t held_visits = 0;    // only the first so many visits find such a lock held; 0: all
   bool lose_best = false;           // as if another CPU took the best candidate before it could be locked again
+  std::optional<GroupNo> stream_group;  // the remembered group of a stream search, for replayers that know it better
 };
 
 /// "G/S/L@l" of the events. start may be -1 (stream goal).

@@ -152,6 +152,7 @@ Result<void> Comparer::decide(RequestRecord& r) {
   count(r, status, o, same);
   if (mode_ == Mode::free_run) {
     if (!same) differ(r, status, o);
+    else if (!same_state(r, o)) hidden_ = true;
     adopt(r, o);
     return {};
   }

@@ -137,6 +137,7 @@ class Comparer final : public Target {
   void differ(RequestRecord& r, alloc::Status status, alloc::Outcome& o);  // free run: `o` may be made again
   void explain(RequestRecord& r, Difference& d);
   bool try_sizes(RequestRecord& r, Difference& d);
+  bool try_stream(RequestRecord& r, Difference& d);
   bool try_locks(RequestRecord& r, Difference& d);
   bool try_request(RequestRecord& r, const alloc::Request& q);
   void resync(RequestRecord& r);
@@ -155,6 +156,7 @@ class Comparer final : public Target {
   bool reading_groups_ = false;
   Player* player_ = nullptr;
   const Lookahead* ahead_ = nullptr;
+  bool hidden_ = false;           // free run: a preallocation differed where the blocks were the same
   std::uint64_t lost_ = 0;
   CompareResult result_;
   Translation translation_;

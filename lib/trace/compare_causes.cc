@@ -107,6 +107,23 @@ bool Comparer::try_sizes(RequestRecord& r, Difference& d) {
   return false;
 }
 
+/// The line says where a stream search began. Two threads that share a
+/// remembered group may have left it in another order than their lines have.
+bool Comparer::try_stream(RequestRecord& r, Difference& d) {
+  if (mode_ != Mode::resync || !r.has_alloc || r.from_prealloc) return false;
+  const auto& a = r.alloc.alloc;
+  if ((a.flags & alloc::kStreamAlloc) == 0 || a.goal.start != -1) return false;
+  alloc::Request q = r.ready;
+  q.stream_group = a.goal.group;
+  if (!try_request(r, q)) return false;
+  d.cause = Cause::interleaved;
+  d.possible = true;
+  d.why = fmt::format("with group {} remembered as stream goal, as the kernel printed, the model chooses the same: threads that "
+                      "allocated at the same time left it in another order than their lines",
+                      a.goal.group);
+  return true;
+}
+
 bool Comparer::try_locks(RequestRecord& r, Difference& d) {
   const std::vector<Activity> near = others(r);
   if (near.empty()) return false;
@@ -160,7 +177,7 @@ bool Comparer::try_locks(RequestRecord& r, Difference& d) {
 }
 
 void Comparer::explain(RequestRecord& r, Difference& d) {
-  if (try_sizes(r, d)) return;
+  if (try_stream(r, d) || try_sizes(r, d)) return;
   if (try_locks(r, d)) {
     if (d.possible || trims_ == 0) return;
   }
@@ -173,6 +190,11 @@ void Comparer::explain(RequestRecord& r, Difference& d) {
   if (lost_ != 0) {
     d.cause = Cause::lost_events;
     d.why = fmt::format("{} events were lost before", lost_);
+    return;
+  }
+  if (mode_ == Mode::free_run && hidden_) {
+    d.cause = Cause::earlier;
+    d.why = "a request before this one got the kernel's blocks, but another preallocation or stream goal (resync names the cause)";
     return;
   }
   d.cause = Cause::unexplained;
