@@ -10,7 +10,8 @@ using Impl = Allocator::Impl;
 void Impl::initialize(Context& c, std::uint32_t len) const {
   const Blk goal = in_range(c.rq.goal, 1) ? c.rq.goal : geo.first_data_block;
   const Place p = place(goal);
-  c.flags = c.rq.flags;
+  // These are the allocator's own to set.
+  c.flags = c.rq.flags & ~static_cast<std::uint32_t>(kHintFirst | kHintGroupAlloc | kStreamAlloc | kStrictCheck);
   c.o.group = p.group;
   c.o.start = static_cast<std::int32_t>(p.cluster);
   c.o.len = std::min(len, geo.clusters_per_group);
@@ -123,11 +124,12 @@ bool Impl::mark_disk(Context& c) {
   groups.lock_group(l);
   GroupBody& body = *groups.body(c.b.group);
   const auto start = static_cast<std::uint32_t>(c.b.start);
-  const bool free = bits::all_zero(body.disk, start, c.b.len);
+  // Free on disk and held in B, unless somebody freed blocks inside the preallocation without discarding it.
+  const bool free = bits::all_zero(body.disk, start, c.b.len) && body.buddy.range_used(start, c.b.len);
   if (free) disk_take(c.b.group, body, start, c.b.len, c.cpu);
   l.spin.unlock();
   if (free) return true;
-  remember_error(make_error(ErrorKind::corrupt, "file block " + std::to_string(c.o.lblk) + " was allocated before")
+  remember_error(make_error(ErrorKind::corrupt, "file block " + std::to_string(c.o.lblk) + " does not fit its preallocation: allocated before, or freed without a discard")
                      .at_inode(c.rq.ino)
                      .at_block(block_at(c.b)));
   Held<PaLock> held(c.pa->lock);

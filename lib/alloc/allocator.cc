@@ -49,9 +49,15 @@ MountOptions sane(const Geometry& g, MountOptions m) {
 Tunables sane(const Geometry& g, Tunables t) {
   const GroupNo groups = g.groups();
   t.mb_prefetch = std::min(t.mb_prefetch, groups);
+  t.mb_group_prealloc = std::min(t.mb_group_prealloc, g.clusters_per_group);  // the kernel refuses more
   t.mb_max_to_scan = std::min(t.mb_max_to_scan, 0x7FFFFFFFU);
   if (t.mb_max_linear_groups > 2 * std::uint64_t{groups}) t.mb_max_linear_groups = groups + t.mb_max_linear_groups % groups;
   return t;
+}
+
+/// No recording can wrap the totals.
+std::int64_t sane_amount(std::uint64_t clusters) {
+  return static_cast<std::int64_t>(std::min(clusters, std::uint64_t{1} << 32));
 }
 
 bool optimized(const Geometry& g, const MountOptions& m, const Policy& p) {
@@ -69,9 +75,11 @@ Allocator::Impl::Impl(const Geometry& geometry, const MountOptions& mount_option
       policy(p),
       cpus_count(mount.possible_cpus),
       stripe_clusters(static_cast<std::uint32_t>(geometry.ceil_clusters(mount.stripe_blocks))),
-      root_clusters(mount.root_blocks >> geometry.cluster_bits),
-      reserved(mount.reserved_clusters.value_or(
-          geometry.extents ? std::min<std::uint64_t>((geometry.blocks_count >> geometry.cluster_bits) / 50, 4096) : 0)),
+      root_clusters(std::min<Blk>(mount.root_blocks, geometry.blocks_count) >> geometry.cluster_bits),
+      reserved(std::min<std::uint64_t>(
+          geometry.blocks_count,
+          mount.reserved_clusters.value_or(
+              geometry.extents ? std::min<std::uint64_t>((geometry.blocks_count >> geometry.cluster_bits) / 50, 4096) : 0))),
       groups(geometry, mount, policy, optimized(geometry, mount, policy), source),
       localities(std::make_unique<LocalityGroup[]>(cpus_count)),
       pools(std::make_unique<PaPool[]>(cpus_count)),
@@ -104,7 +112,7 @@ const Tunables& Allocator::tunables() const { return impl_->tun; }
 const Policy& Allocator::policy() const { return impl_->policy; }
 bool Allocator::optimized_scan() const { return impl_->groups.optimized(); }
 void Allocator::set_tunables(const Tunables& tunables) { impl_->tun = sane(impl_->geo, tunables); }
-void Allocator::set_reserved_clusters(std::uint64_t clusters) { impl_->reserved = clusters; }
+void Allocator::set_reserved_clusters(std::uint64_t clusters) { impl_->reserved = std::min<std::uint64_t>(clusters, impl_->geo.blocks_count); }
 
 Status Allocator::allocate(const Request& request, Outcome& out, EventLog* log) {
   return impl_->allocate(request, out, log, nullptr);
@@ -185,10 +193,10 @@ std::uint64_t Allocator::discard_all(EventLog* log) {
 }
 
 void Allocator::da_reserve(std::uint64_t clusters, std::uint32_t cpu) {
-  impl_->dirty_counter.add(impl_->cpu_slot(cpu).dirty_clusters, static_cast<std::int64_t>(clusters));
+  impl_->dirty_counter.add(impl_->cpu_slot(cpu).dirty_clusters, sane_amount(clusters));
 }
 void Allocator::da_release(std::uint64_t clusters, std::uint32_t cpu) {
-  impl_->dirty_counter.add(impl_->cpu_slot(cpu).dirty_clusters, -static_cast<std::int64_t>(clusters));
+  impl_->dirty_counter.add(impl_->cpu_slot(cpu).dirty_clusters, -sane_amount(clusters));
 }
 std::int64_t Allocator::free_clusters_count() const { return impl_->free_sum(); }
 std::int64_t Allocator::dirty_clusters_count() const { return impl_->dirty_sum(); }

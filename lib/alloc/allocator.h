@@ -65,7 +65,8 @@ class Allocator {
   /// Decides one request and marks it. `log`, when given, gets the events in
   /// the kernel's order (loads, new preallocations, discards).
   Status allocate(const Request& request, Outcome& out, EventLog* log = nullptr);
-  /// Frees a block range; pieces per group are logged as mballoc_free.
+  /// Frees a block range; pieces per group are logged as mballoc_free. The caller has dropped the file's
+  /// preallocations first (discard_inode), as every path of ext4 does.
   /// Error (corrupt): range outside the file system, or blocks already free (nothing is changed in that group).
   Result<void> free(const FreeRequest& request, EventLog* log = nullptr);
   /// One group's piece (the mballoc_free event), clusters.

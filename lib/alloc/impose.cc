@@ -195,14 +195,15 @@ Result<void> Impl::impose(const Request& rq, const Imposed& choice) {
   const std::uint32_t len = whole ? choice.len : choice.chunk_len;
   const std::uint32_t clusters = geo.clusters_in(g);
   if ((!whole && choice.group != g) || start > at.cluster || start >= clusters || len > clusters - start ||
-      choice.len > start + len - at.cluster)
+      at.cluster - start >= len || choice.len > len - (at.cluster - start))
     return bad("block and chunk do not belong together");
   if (groups.has(g, GroupTable::kNeedInit)) {
     if (auto r = groups.load(g, nullptr); !r) return r;
   }
   if (!bits::all_zero(groups.body(g)->disk, at.cluster, choice.len)) return bad("already in use");
 
-  if (choice.from_prealloc) {
+  // (A preallocation somebody freed blocks in does not hold them any more: then the chunk is taken afresh.)
+  if (choice.from_prealloc && groups.body(g)->buddy.range_used(at.cluster, choice.len)) {
     for (Pa* pa = groups.body(g)->pas; pa != nullptr; pa = pa->group_next) {
       const std::uint32_t front = place(pa->pstart).cluster;
       if (front <= at.cluster && at.cluster + choice.len <= front + pa->len &&

@@ -59,9 +59,10 @@ Normalized normalize(const Geometry& g, const NormalizeInput& in) {
   size = end - start;
 
   Normalized out{start, size, std::nullopt};
-  if (in.pright != 0 && in.lright == start + size && in.pright >= size && in.pright - size >= g.first_data_block)
+  const auto exists = [&g](Blk b) { return b >= g.first_data_block && b < g.blocks_count; };
+  if (in.pright != 0 && in.lright == start + size && in.pright >= size && exists(in.pright - size))
     out.goal = in.pright - size;
-  if (in.pleft != 0 && std::uint64_t{in.lleft} + 1 == start && in.pleft + 1 < g.blocks_count) out.goal = in.pleft + 1;
+  if (in.pleft != 0 && std::uint64_t{in.lleft} + 1 == start && exists(in.pleft + 1)) out.goal = in.pleft + 1;
   return out;
 }
 

@@ -155,8 +155,14 @@ void Impl::check_limits(Context& c, GroupNo g, GroupLock& l, GroupBody& body, bo
     return;
   }
   if (c.best.len < c.g.len) return;
-  // A candidate that is long enough always lies in the group at hand: it ended that group's search.
-  if ((final || c.found > tun.mb_min_to_scan) && c.best.group == g) take(c, l, body);
+  // A candidate that is long enough lies in the group at hand: it ended that group's search. Only one kept from a search
+  // before a retry can be older than this hold of the lock; it may be gone.
+  if ((!final && c.found <= tun.mb_min_to_scan) || c.best.group != g) return;
+  if (body.buddy.range_free(static_cast<std::uint32_t>(c.best.start), std::min(c.best.len, c.g.len))) {
+    take(c, l, body);
+  } else {
+    c.best = {};
+  }
 }
 
 /// Takes the best candidate's first clusters in B. What is not longer than
