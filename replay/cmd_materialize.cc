@@ -76,17 +76,20 @@ Result<int> cmd_materialize(const MaterializeOptionsLine& o, cli::Io& io) {
   trace::Event e{};
   std::uint64_t first_ns = 0, applied = 0;
   std::uint32_t device = f.device;
+  bool any = false;
   while (E4_TRY(reader->next(e))) {
     if (first_ns == 0) first_ns = e.time_ns;
     if (e.number > stop.event) break;
     if (stop.seconds >= 0 && static_cast<double>(e.time_ns - first_ns) / 1e9 > stop.seconds) break;
     if (device == 0) device = e.dev;
+    any = any || (e.dev != 0 && e.dev == device);
     if (e.dev != 0 && e.dev != device) continue;
     auto r = m->apply(e);
     if (!r) return Error(std::move(r).error()).context(fmt::format("event {}", e.number));
     if (++applied % (1 << 16) == 0 && !ticker.tick(reader->events_read(), recording.events_total))
       return make_error(ErrorKind::cancelled, "interrupted");
   }
+  if (o.stop_at.empty()) E4_TRY(expect_events(recording, *reader, any));
   const Materialized done = E4_TRY(m->finish({.crash = o.crash, .now = now(io)}));
   ticker.done();
   E4_TRY(image::export_image(work, o.output));
@@ -102,7 +105,7 @@ Result<int> cmd_materialize(const MaterializeOptionsLine& o, cli::Io& io) {
     j["orphans_on_list"] = done.orphans_on_list;
     j["extra_blocks"] = done.extra_blocks;
     j["names_moved"] = done.names_moved;
-    io.out << j.dump() << "\n";
+    io.out << j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
     return kSame;
   }
   io.out << fmt::format("{}: {} events; {} inodes written, {} removed\n", o.output, applied, done.inodes_written,

@@ -47,7 +47,7 @@ Result<int> cmd_generate(const GenerateOptions& o, cli::Io& io) {
     j["decisions"] = g.decisions;
     j["free_blocks"] = g.free_blocks;
     j["stopped"] = g.stopped.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(g.stopped);
-    io.out << j.dump() << "\n";
+    io.out << j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
     return kSame;
   }
   io.out << fmt::format("{}: {}, seed {}: {} events, {} decisions, {} blocks free at the end\n", o.output, o.workload, o.seed, g.events,

@@ -113,22 +113,30 @@ Result<Comparison> compare(const CompareOptions& options, const Tick& tick) {
   constexpr std::uint64_t kTickEvents = 1 << 16;
   std::uint64_t n = 0;
   trace::Item item;
+  trace::Notes left_out;
+  bool any = false;
   while (E4_TRY(ahead.next(item))) {
     if (++n % kTickEvents == 0 && tick && !tick(reader->events_read(), recording.events_total))
       return make_error(ErrorKind::cancelled, "interrupted");
     for (Run& run : runs) {
       if (item.event.dev == 0 || run.world.recorded.device == item.event.dev) {
-        E4_TRY(run.player->feed(item));
+        if (item.event.dev != 0) any = true;
+        E4_TRY(feed(*run.player, recording, item));
       } else if (run.world.recorded.device == 0) {
         // By hand without --device: the first device of the trace is the one.
         run.world.recorded.device = item.event.dev;
-        run.world.recorded.device_text = fmt::format("{}:{}", trace::dev_major(item.event.dev), trace::dev_minor(item.event.dev));
-        E4_TRY(run.player->feed(item));
+        run.world.recorded.device_text = device_name(item.event.dev);
+        any = true;
+        E4_TRY(feed(*run.player, recording, item));
+      } else if (runs.size() == 1) {
+        left_out.add(trace::Trouble::other_device, device_name(item.event.dev), item.event.number);
       }
     }
   }
   out.replay_seconds = since(replaying);
+  E4_TRY(expect_events(recording, *reader, any));
   trace::Notes notes = reader->notes();
+  for (const trace::Note& note : left_out.list()) notes.add(note.trouble, note.what, note.first, note.count);
   note_missing(notes, recording);
   out.events = reader->events_read();
   out.lost_events = std::max(notes.count(trace::Trouble::lost), recording.lost_events);

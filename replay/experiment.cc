@@ -149,14 +149,17 @@ Result<std::vector<trace::Script>> make_scripts(const trace::Recording& recordin
   }
   trace::Item item;
   std::uint64_t n = 0;
+  bool any = false;
   while (E4_TRY(ahead.next(item))) {
     if (++n % (1 << 16) == 0 && tick && !tick(reader->events_read(), recording.events_total))
       return make_error(ErrorKind::cancelled, "interrupted");
     for (Part& p : parts) {
       if (p.world.recorded.device == 0) p.world.recorded.device = item.event.dev;
-      if (item.event.dev == 0 || p.world.recorded.device == item.event.dev) E4_TRY(p.player->feed(item));
+      any = any || (item.event.dev != 0 && p.world.recorded.device == item.event.dev);
+      if (item.event.dev == 0 || p.world.recorded.device == item.event.dev) E4_TRY(feed(*p.player, recording, item));
     }
   }
+  E4_TRY(expect_events(recording, *reader, any));
   e.events = reader->events_read();
   e.lost_events = std::max(reader->notes().count(trace::Trouble::lost), recording.lost_events);
   for (const auto& note : reader->notes().list()) e.notes.push_back(reader->notes().text(note));

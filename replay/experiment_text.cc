@@ -167,7 +167,7 @@ std::string experiment_json(const Experiment& e) {
       o["free_run_histogram"].push_back({{"order", b.order}, {"runs", b.runs}, {"clusters", b.clusters}});
     j["trials"].push_back(std::move(o));
   }
-  return j.dump() + "\n";
+  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace e4::replay

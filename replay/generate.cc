@@ -297,7 +297,7 @@ Result<void> write_meta(const GenerateOptions& o, const World& world, const Synt
                    {"run_as_uid", 0}};
   j["trace"] = {{"clock", "global"}, {"lost", 0}, {"events_total", synth.events()}, {"synthetic", true}};
   std::ofstream out(path);
-  out << j.dump(1) << "\n";
+  out << j.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
   out.close();
   return out ? Result<void>{} : make_error(ErrorKind::io, "cannot write " + path);
 }

@@ -161,7 +161,7 @@ Result<SweepDone> run_sweep(const std::vector<SweepJob>& jobs, Shard shard, cons
     }
     if (tick && !tick(*job, done.jobs - 1, mine.size())) return make_error(ErrorKind::cancelled, "interrupted");
     const ordered_json line = run_job(*job);
-    out << line.dump() << "\n" << std::flush;
+    out << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n" << std::flush;
     if (!out) return make_error(ErrorKind::io, "cannot write " + output);
     ++(line.contains("error") ? done.failed : done.ran);
   }

@@ -30,6 +30,31 @@ Result<trace::Recording> load_recording(const RecordingOptions& o) {
   return r;
 }
 
+Result<void> feed(trace::Player& player, const trace::Recording& recording, trace::Item& item) {
+  const std::uint64_t number = item.event.number;
+  auto r = player.feed(item);
+  if (r) return {};
+  return Error(std::move(r).error()).context(recording.trace_path + ": event " + std::to_string(number));
+}
+
+std::string device_name(std::uint32_t device) {
+  return std::to_string(trace::dev_major(device)) + ":" + std::to_string(trace::dev_minor(device));
+}
+
+Result<void> expect_events(const trace::Recording& recording, const trace::Reader& reader, bool any) {
+  if (any) return {};
+  const std::string path = recording.trace_path == "-" ? "standard input" : recording.trace_path;
+  if (reader.events_read() == 0) return make_error(ErrorKind::corrupt, path + ": no trace event in it");
+  constexpr std::size_t kMaxNamed = 8;
+  std::string others, asked;
+  std::size_t n = 0;
+  for (const trace::Note& note : reader.notes().list())
+    if (note.trouble == trace::Trouble::other_device && ++n <= kMaxNamed) others += (others.empty() ? "" : ", ") + note.what;
+  if (others.empty()) return {};  // marks, or kinds a replay has no use for
+  for (const trace::RecordedFilesystem& f : recording.filesystems) asked += (asked.empty() ? "" : ", ") + f.device_text;
+  return make_error(ErrorKind::usage, path + ": no event of device " + asked + ", but of " + others);
+}
+
 Result<alloc::Policy> make_policy(const std::vector<std::string>& words) {
   alloc::Policy p;
   for (const std::string& w : words) E4_TRY(p.set(w));

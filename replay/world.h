@@ -32,6 +32,16 @@ Result<World> load_world(const trace::Recording& recording, const trace::Recorde
 /// What a player must know of it. `reader` tells thread names and must outlive the facts.
 trace::PlayerFacts player_facts(const trace::Recording& recording, World& world, const trace::Reader& reader);
 
+/// Plays one event; an Error names the trace and the event.
+Result<void> feed(trace::Player& player, const trace::Recording& recording, trace::Item& item);
+
+/// "MAJOR:MINOR".
+std::string device_name(std::uint32_t device);
+
+/// After the last event: Error if the trace had none at all, or only events of other devices (`any`: one of ours was
+/// there). Nothing compared or replayed is not "all identical".
+Result<void> expect_events(const trace::Recording& recording, const trace::Reader& reader, bool any);
+
 /// A policy from "name=value" and "preset=name" words, in order.
 Result<alloc::Policy> make_policy(const std::vector<std::string>& words);
 

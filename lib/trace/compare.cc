@@ -144,9 +144,11 @@ Result<void> Comparer::decide(RequestRecord& r) {
   }
   status = allocator_.allocate(r.ready, o, &log_);
   if (status == alloc::Status::error) {
-    // A bitmap that cannot be read is a fault of the image, not a decision.
+    // A bitmap that cannot be read is a fault of the image, not a decision. A preallocation that does not fit comes of
+    // lines lost, doubled or made up: it goes, and the request differs.
     const std::string why = allocator_.take_error();
-    if (!why.empty()) return make_error(ErrorKind::corrupt, why);
+    if (!why.empty() && !o.from_prealloc) return make_error(ErrorKind::corrupt, why);
+    if (allocator_.discard_inode(r.request.ino) != 0) ++result_.pa_count_differs;
   }
   const bool same = matches(r, status, o);
   count(r, status, o, same);

@@ -109,7 +109,7 @@ void Lookahead::look_at(Item& item) {
       t.current->end = RequestRecord::End::refused;
       t.current->end_number = e.number;
       t.current.reset();
-    } else {
+    } else if (t.current->request.dev == e.dev) {
       in_request(t, item);
     }
   }
