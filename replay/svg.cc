@@ -117,13 +117,13 @@ std::string line_chart(const LineChart& c) {
   std::string s = open_svg(c.title, kWidth, kHeight) + y_axis(top, c.y_label);
   if (c.log_x_tail) {
     for (const double p : {0.0, 90.0, 99.0, 99.9, 99.99})
-      s += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.6g} %</text>", at_x(p),
-                       kTop + kPlotHeight + 16, p);
+      s += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{:.6g} %</text>", at_x(p),
+                       kTop + kPlotHeight + 16, p > 99.95 ? "end" : "middle", p);
   } else {
     for (int i = 0; i <= 5; ++i) {
       const double x = x0 + (x1 - x0) * i / 5;
-      s += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>", at_x(x),
-                       kTop + kPlotHeight + 16, short_number(x));
+      s += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", at_x(x),
+                       kTop + kPlotHeight + 16, i == 5 ? "end" : "middle", short_number(x));  // the last would be cut off
     }
   }
   std::vector<std::string> names;
