@@ -13,6 +13,7 @@ namespace e4::image {
 namespace {
 
 constexpr std::size_t kCleanCacheBytes = 16 * kMiB;
+constexpr std::size_t kSpareBytes = 64 * kMiB;
 constexpr std::size_t kReadaheadBytesMax = 256 * kKiB;
 constexpr Blk kNoBlock = ~Blk{0};
 constexpr unsigned char kJournalMagic[4] = {0xC0, 0x3B, 0x39, 0x98};
@@ -27,6 +28,15 @@ struct AliasTo {
 struct Overlay::Impl {
   // Dirty blocks live in their own allocations: edit() spans stay valid while the map grows.
   std::unordered_map<Blk, std::unique_ptr<std::byte[]>> dirty;
+  // Buffers of settled blocks, for the next ones: a release in batches would
+  // otherwise take and return the same pages over and over. Bounded.
+  std::vector<std::unique_ptr<std::byte[]>> spare;
+  std::unique_ptr<std::byte[]> buffer(std::uint32_t bytes) {
+    if (spare.empty()) return std::unique_ptr<std::byte[]>(new std::byte[bytes]);
+    auto b = std::move(spare.back());
+    spare.pop_back();
+    return b;
+  }
   std::unordered_map<Blk, AliasTo> aliases;
 
   // Clean cache: direct-mapped, so that a run of blocks is a run of slots and
@@ -135,7 +145,7 @@ Result<std::span<std::byte>> Overlay::edit(Blk block) {
     return std::span<std::byte>(m.last_data, block_bytes_);
   }
   const auto old = E4_TRY(view(block));
-  std::unique_ptr<std::byte[]> copy(new std::byte[block_bytes_]);
+  std::unique_ptr<std::byte[]> copy = m.buffer(block_bytes_);
   std::memcpy(copy.get(), old.data(), block_bytes_);
   m.aliases.erase(block);
   m.last_dirty = block;
@@ -148,7 +158,7 @@ Result<std::span<std::byte>> Overlay::create(Blk block) {
   if (block >= blocks_count())
     return make_error(ErrorKind::corrupt, name() + ": block is past the end of the device").at_block(block);
   auto& data = m.dirty[block];
-  if (!data) data.reset(new std::byte[block_bytes_]);
+  if (!data) data = m.buffer(block_bytes_);
   std::memset(data.get(), 0, block_bytes_);
   m.aliases.erase(block);
   m.last_dirty = block;
@@ -227,7 +237,10 @@ std::vector<Overlay::Alias> Overlay::aliases() const {
 void Overlay::forget(Blk block) {
   Impl& m = *impl_;
   if (m.last_dirty == block) m.last_dirty = kNoBlock;
-  m.dirty.erase(block);
+  if (auto it = m.dirty.find(block); it != m.dirty.end()) {
+    if (m.spare.size() < kSpareBytes / block_bytes_) m.spare.push_back(std::move(it->second));
+    m.dirty.erase(it);
+  }
   m.aliases.erase(block);
   if (!m.tag.empty() && m.tag[block % m.tag.size()] == block) m.tag[block % m.tag.size()] = kNoBlock;
 }
