@@ -154,7 +154,7 @@ Result<std::unique_ptr<ByteSource>> open_bytes(const std::string& path) {
 
 Result<int> spool(ByteSource& source) {
   const char* dir = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
-  std::string path = std::string(dir != nullptr && *dir != 0 ? dir : "/tmp") + "/e4trace.XXXXXX";
+  std::string path = std::string(dir != nullptr && *dir != 0 ? dir : "/tmp") + "/e4trace." + std::string(6, 'X');
   const int fd = ::mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) return errno_error(errno, path + ": cannot make a temporary file");
   ::unlink(path.c_str());

@@ -16,7 +16,7 @@ namespace e4::testing_support {
 TempDir::TempDir(const char* preferred) {
   const char* base = std::getenv("TMPDIR");
   if (base == nullptr && preferred != nullptr && ::access(preferred, W_OK) == 0) base = preferred;
-  std::string t = std::string(base != nullptr ? base : "/tmp") + "/e4test.XXXXXX";
+  std::string t = std::string(base != nullptr ? base : "/tmp") + "/e4test." + std::string(6, 'X');
   if (::mkdtemp(t.data()) == nullptr) throw std::runtime_error("mkdtemp " + t);
   path_ = t;
 }
