@@ -130,6 +130,11 @@ void Materializer::choose_names() {
 Result<void> Materializer::write_directory(Ino ino) {
   Directory& d = dirs_[ino];
   if (d.parent == 0) d.parent = EXT2_ROOT_INO;
+  if (d.blocks.empty()) {  // of a damaged start state: not even "." has a place
+    leftover_.insert(leftover_.end(), d.names.begin(), d.names.end());
+    d.names.clear();
+    return {};
+  }
   const std::uint8_t dir_type = ext2fs_has_feature_filetype(&fs_.super()) != 0 ? EXT2_FT_DIR : 0;
   std::vector<Name> all{{ino, dir_type, "."}, {d.parent, dir_type, ".."}};
   all.insert(all.end(), d.names.begin(), d.names.end());
@@ -140,7 +145,7 @@ Result<void> Materializer::write_directory(Ino ino) {
     // Sets the checksum in the tail and writes through the device.
     E4_EXT2(ext2fs_write_dir_block4(fs_.raw(), d.blocks[i], block.data(), 0, ino), "directory block");
   }
-  d.names.resize(d.names.size() - rest.size());
+  d.names.resize(d.names.size() - std::min(d.names.size(), rest.size()));
   leftover_.insert(leftover_.end(), rest.begin(), rest.end());
   d.rewrite = true;
   return {};

@@ -235,6 +235,18 @@ TEST(HostileRecording, NamesThatAreNotUtf8StillMakeDocuments) {
   }
 }
 
+TEST(HostileRecording, ADirectoryWithoutBlocksTakesNoNames) {
+  const std::string from = "tests/recordings/one-kib";
+  if (!std::filesystem::exists(from)) GTEST_SKIP() << from << " is not there (run from the top of the tree)";
+  TempDir dir("/dev/shm");
+  std::ifstream in(from + "/start.img.zst", std::ios::binary);
+  std::ostringstream all;
+  all << in.rdbuf();
+  // This damage leaves lost+found without a block, and names that fit nowhere else.
+  write(dir / "start.img.zst", testing_support::damaged_bytes(all.str(), 7005));
+  expect_sane(call({"materialize", "--image", dir / "start.img.zst", from + "/trace.txt.zst", "-o", dir / "out.img"}), "materialize");
+}
+
 INSTANTIATE_TEST_SUITE_P(Recordings, Hostile, testing::ValuesIn(small_recordings()), [](const auto& p) {
   std::string name = p.param;
   std::replace(name.begin(), name.end(), '-', '_');
