@@ -17,7 +17,7 @@
 //   clear    any      E: never replayed in silence: -p stops, else ask (a backup superblock
 //                        cannot know, there it is replayed as in A)
 //   clear    unusable F: reported; recovery does not depend on it
-//   external          G: refused
+//   external          G: refused when it is needed, else named
 namespace e4::check {
 
 using journal::ProblemKind;
@@ -196,7 +196,7 @@ Result<void> journal_phase(Session& s) {
     case journal::Verdict::external: {  // G
       v.present = false;
       const std::string what = journal::external_text(s.fs->super());
-      s.judge.found(Problem::journal_external, {}, {arg("what", what)});
+      s.judge.found(plan.needs_recovery ? Problem::journal_external : Problem::journal_external_idle, {}, {arg("what", what)});
       if (plan.needs_recovery) {
         give_up(s);
         return make_error(ErrorKind::incompatible, what);

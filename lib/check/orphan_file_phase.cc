@@ -57,7 +57,7 @@ class OrphanFile {
     constexpr std::uint32_t kNotIt = orphan::kFileNoInode | orphan::kFileReserved | orphan::kFileFree;
     if ((r.faults & kNotIt) != 0) return not_an_orphan_file(r);
     constexpr std::uint32_t kInode = orphan::kFileNotRegular | orphan::kFileLinks | orphan::kFileCsum | orphan::kFileFlags |
-                                     orphan::kFileSize | orphan::kFileHole;
+                                     orphan::kFileSize | orphan::kFileHole | orphan::kFileMapping;
     if ((r.faults & kInode) != 0 || E4_TRY(impossible_flags(r.ino))) {
       switch (E4_TRY(mend(r))) {
         case Mend::done: return true;
@@ -229,7 +229,8 @@ class OrphanFile {
         const bool empty = s_.judge.found(Problem::orphan_magic, place, {named, lblk});
         s_.unlisted_orphans = s_.unlisted_orphans || empty;
         yes = yes || empty;
-      } else if (!b.checksum_ok) {
+      } else if (!b.checksum_ok || (!v_.geo().metadata_csum() && b.stored_checksum != 0)) {
+        // The kernel does not look at a checksum that was left behind, but every other checker calls such a block not clean.
         yes = s_.judge.found(Problem::orphan_checksum, place,
                              {named, lblk, arg("stored", fmt::format("{:#010x}", b.stored_checksum)),
                               arg("computed", fmt::format("{:#010x}", b.computed_checksum))}) ||

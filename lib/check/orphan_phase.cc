@@ -64,9 +64,10 @@ bool judge_list(Session& s, const orphan::Plan& plan) {
   const orphan::ListReport& l = plan.list;
   if (l.end == End::clean || l.end == End::unreadable) return false;  // the second is left, and reported with its inode
   const std::string after = l.before == 0 ? "the superblock" : fmt::format("inode {}", l.before);
+  const std::string reason = l.end == End::range ? "past the last inode" : std::string(orphan::to_string(l.end));
   const Problem p = l.end == End::loop ? Problem::orphan_list_loop : Problem::orphan_list_broken;
   return s.judge.found(p, {.ino = l.bad},
-                       {arg("after", after), arg("ino", std::uint64_t{l.bad}), arg("why", std::string(orphan::to_string(l.end)))});
+                       {arg("after", after), arg("ino", std::uint64_t{l.bad}), arg("why", reason)});
 }
 
 /// Tells the judge about each record that is not a plain orphan. One whose

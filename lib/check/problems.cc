@@ -46,7 +46,8 @@ constexpr ProblemInfo kTable[] = {
     {feature_64bit_no_extents, "feature-64bit-no-extents", "Feature 64bit is set without extents.", "Set extents?", Preen::fix, kError},
     {feature_resize_meta_bg, "feature-resize-meta-bg", "Features resize_inode and meta_bg exclude each other.", "", Preen::halt, kUnfixable},
 
-    {journal_external, "journal-external", "{what}", "", Preen::note, kUnfixable},
+    {journal_external, "journal-external", "External journal: {what}.", "", Preen::note, kUnfixable},
+    {journal_external_idle, "journal-external-idle", "External journal: {what}. Nothing has to be replayed from it.", "", Preen::note, kNote},
     {journal_unusable, "journal-unusable", "The journal cannot be used: {what}.", "", Preen::halt, kUnfixable},
     {journal_unneeded, "journal-unneeded", "The journal cannot be used: {what}. It holds nothing that has to be replayed.", "", Preen::note,
      kUnfixable},

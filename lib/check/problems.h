@@ -19,7 +19,7 @@ enum class Problem : std::uint8_t {
   feature_unknown_compat, feature_unknown_ro_compat, feature_unknown_incompat, feature_two_csums, feature_csum_seed,
   feature_64bit_no_extents, feature_resize_meta_bg,
   // journal
-  journal_external, journal_unusable, journal_unneeded, journal_recover_without, journal_flag_lost, journal_unannounced, journal_failed,
+  journal_external, journal_external_idle, journal_unusable, journal_unneeded, journal_recover_without, journal_flag_lost, journal_unannounced, journal_failed,
   journal_partial, journal_damage, journal_stale_commit, journal_errno, journal_backup_map, fast_commit_damage, fast_commit_check,
   // group descriptors and bitmaps
   desc_checksum, desc_location, desc_location_lost, desc_overlap, desc_unused, desc_uninit_flags, desc_uninit_last, desc_counts,

@@ -124,9 +124,22 @@ void Sizes::start_call(Thread& t, const Event& e) {
       }
       break;
     case Kind::unlink_enter: correct(e.ino, pos); break;
-    case Kind::begin_ordered_truncate: inode(e.ino).size = pos; break;
+    case Kind::begin_ordered_truncate: inode(e.ino) = {pos, inode(e.ino).extents}; break;
     case Kind::truncate_enter: t.truncating = e.ino; break;
     default: break;
+  }
+}
+
+/// Range of a writeback: the traces that growing truncates leave in it.
+void Sizes::written_back(const Event& e) {
+  const std::uint64_t start = positive(e.range.pos), end = positive(e.range.len);
+  if (end >= std::uint64_t{1} << 62) return;
+  Inode& i = inode(e.ino);
+  if (start == i.size && i.size % block_bytes_ != 0 && end + 1 == blocks(i.size) * block_bytes_) {
+    i.grown = true;
+  } else if (i.grown && start == 0 && (end + 1) % block_bytes_ == 0 && end + 1 > i.size) {
+    i.size = end + 1;  // nobody maps and syncs beyond the end
+    i.grown = false;
   }
 }
 
@@ -169,7 +182,10 @@ void Sizes::feed(const Event& e) {
       }
       break;
     case Kind::map_blocks_exit: mapped(t, e); break;
-    case Kind::writepages: t.flushing = true; break;
+    case Kind::writepages:
+      t.flushing = true;
+      written_back(e);
+      break;
     case Kind::writepages_result: t.flushing = false; break;
     case Kind::truncate_exit: t.truncating = 0; break;
     case Kind::ext_remove_space:

@@ -35,7 +35,9 @@ using InodeLookup = std::function<std::optional<InodeStart>(Ino)>;
 ///  unlink_enter            prints the true size: whatever was missed is known from here on
 ///  growing truncate        no event of ext4 tells the size. Where the truncate system calls are recorded (e4replay record
 ///                          does): the length of the call, for the inode whose ext4_mark_inode_dirty comes next in the
-///                          thread. Otherwise the one gap
+///                          thread. Otherwise a hint at most: a commit that writes back exactly from the old end to
+///                          the end of its block (the tail that growing zeroed), and after it an msync of the whole
+///                          mapping. The one gap
 class Sizes {
  public:
   /// `new_inodes_extents`: the file system makes extent-mapped files.
@@ -57,6 +59,7 @@ class Sizes {
   struct Inode {
     std::uint64_t size = 0;
     bool extents = true;
+    bool grown = false;  // by a truncate whose length the trace does not tell
   };
   /// What a thread is in the middle of.
   struct Thread {
@@ -80,6 +83,7 @@ class Sizes {
   Thread& thread(std::int32_t pid);
   void raise(Ino ino, std::uint64_t bytes);
   void correct(Ino ino, std::uint64_t bytes);
+  void written_back(const Event& e);
   void end_of_call(Thread& t);
   void start_call(Thread& t, const Event& e);
   void mapped(Thread& t, const Event& e);

@@ -184,6 +184,11 @@ TEST_F(CheckJournal, AnExternalJournalIsNamedAndTheImageLeftAlone) {
   ASSERT_TRUE(r.outcome.error);
   EXPECT_NE(r.outcome.error->text.find("42424242"), std::string::npos) << r.outcome.error->text;
   EXPECT_EQ(image.device.bytes, before);
+
+  test::set_recover(b, false);
+  const Result idle = run(image, Mode::preen);
+  EXPECT_EQ(idle.status, 0) << "a clean file system is not wrong for having its journal elsewhere";
+  EXPECT_NE(idle.find("journal-external-idle"), nullptr);
 }
 
 }  // namespace

@@ -244,6 +244,14 @@ TEST_F(CheckReports, Case16SwitchingChecksumsLeavesBadOnesAndTheyAreCalledThat) 
   expect_settled();
 }
 
+TEST_F(CheckReports, Case16ChecksumsLeftBehindAreCalledBadAndBecomeZero) {
+  mke2fs(image_, "32M", {"-b", "4096", "-t", "ext4", "-O", "metadata_csum,orphan_file"});
+  ASSERT_EQ(run_tool({"tune2fs", "-O", "^metadata_csum", image_}).status, 0);
+  const json j = repair("-p", 1);
+  EXPECT_TRUE(has(j, "orphan-checksum")) << j.dump(1);
+  expect_settled();
+}
+
 TEST_F(CheckReports, Case17AnOrphanFileWithoutAJournalIsRemoved) {
   mke2fs(image_, "32M", {"-b", "4096", "-t", "ext4", "-O", "orphan_file"});
   ASSERT_EQ(run_tool({"tune2fs", "-O", "^has_journal", image_}).status, 0);
@@ -460,6 +468,7 @@ INSTANTIATE_TEST_SUITE_P(
                           Damage{"fifo", {"sif <12> mode 010644"}, "orphan-inode"}, Damage{"links", {"sif <12> links_count 0"}, "orphan-inode"},
                           Damage{"casefold", {"sif <12> flags 0x40080000"}, "orphan-inode"},
                           Damage{"inline", {"sif <12> flags 0x10000000"}, "orphan-inode"},
+                          Damage{"no_extents_flag", {"sif <12> flags 0"}, "orphan-inode"},
                           Damage{"inline_extents", {"sif <12> flags 0x10080000"}, "orphan-inode"},
                           Damage{"feature_lost", {"feature ^orphan_file"}, "orphan-leftover"},
                           Damage{"flag_clear", {"feature ^orphan_present"}, ""}, Damage{"list_reserved", {"ssv last_orphan 5"}, "orphan-list-broken"},
