@@ -19,6 +19,7 @@ using orphan::Record;
 using report::arg;
 
 namespace {
+constexpr std::uint64_t kBatchBytes = 8 * kMiB;  // of changed blocks in one commit
 
 std::string where_of(const Record& r) {
   switch (r.source) {
@@ -154,7 +155,9 @@ Result<void> orphan_phase(Session& s) {
   // What earlier phases repaired goes out first, so that a batch has the whole log to itself.
   E4_TRY(commit(s));
   if (s.committer && s.committer->capacity_blocks() != 0)
-    options.capacity_blocks = static_cast<std::size_t>(s.committer->capacity_blocks());
+    // A batch that stays in the caches is cheaper than the fewest possible commits.
+    options.capacity_blocks = static_cast<std::size_t>(
+        std::min<std::uint64_t>(s.committer->capacity_blocks(), std::max<std::uint64_t>(1024, kBatchBytes / s.overlay->block_bytes())));
   orphan::Releaser releaser(v, plan, options);
   while (E4_TRY(releaser.batch())) {
     E4_TRY(commit(s));
