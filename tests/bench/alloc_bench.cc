@@ -27,7 +27,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t kMinBlocks = 2, kMaxBlocks = 256;
 enum class Fill { empty, aged, shredded };
 /// powers: fallocate of 8 KiB << n; exact: fallocate of any length; delayed: writeback with normalization and preallocation.
-enum class Kind { powers, exact, delayed };
+/// fallocate2: the scalability test of that name; each thread grows a file of its own in 8 KiB steps to 1 MiB, then
+/// frees it. The others take a new inode for every request, so that two threads meet at every stream goal.
+enum class Kind { powers, exact, delayed, fallocate2 };
 
 std::uint32_t blocks_of(e4::Random& random, Kind kind) {
   if (kind == Kind::powers) return kMinBlocks << random.below(8);
@@ -105,8 +107,42 @@ std::unique_ptr<World> make(Fill fill, GroupNo groups, const Policy& policy, std
   return w;
 }
 
+std::uint64_t run_fallocate2(Allocator& a, std::uint32_t thread, double seconds) {
+  const Ino ino = 12 + thread;
+  std::vector<Outcome> pieces;
+  std::uint64_t pairs = 0;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  Outcome o;
+  while (Clock::now() < end) {
+    for (Lblk at = 0; at < 256; at += 2, ++pairs) {
+      Request r = request(ino, 2, true, thread);
+      r.lblk = r.lleft = r.lright = at;
+      r.i_size = std::uint64_t{at} * 4096;
+      if (!pieces.empty()) {
+        r.lleft = at - 1;
+        r.pleft = pieces.back().block + pieces.back().len - 1;
+        r.goal = r.pleft + 1;
+      }
+      if (a.allocate(r, o) == Status::ok) pieces.push_back(o);
+    }
+    a.discard_inode(ino);
+    for (const Outcome& p : pieces) {
+      FreeRequest f;
+      f.ino = ino;
+      f.block = p.block;
+      f.count_blocks = p.len;
+      f.when = FreeRequest::When::at_once;
+      f.cpu = thread;
+      if (!a.free(f)) std::abort();
+    }
+    pieces.clear();
+  }
+  return pairs;
+}
+
 /// One thread's stream until the time is over: keeps a ring of pieces and frees the oldest, or a random one.
 std::uint64_t run(Allocator& a, std::uint32_t thread, Kind kind, double seconds) {
+  if (kind == Kind::fallocate2) return run_fallocate2(a, thread, seconds);
   const bool exact = kind != Kind::delayed;
   struct Piece {
     Ino ino = 0;
@@ -161,11 +197,12 @@ int main(int argc, char** argv) {
       {"test-first, split", "read-bit=test-first group-layout=split"},
       {"linux-6.15", "preset=linux-6.15"},
   };
-  fmt::print("{:<10} {:<9} {:<18} {:>7} {:>12} {:>10} {:>10} {:>9} {:>9}\n", "image", "requests", "policy", "threads",
+  fmt::print("{:<10} {:<11} {:<18} {:>7} {:>12} {:>10} {:>10} {:>9} {:>9}\n", "image", "requests", "policy", "threads",
              "pairs/s", "ns/pair", "cpu ns", "contended", "skips");
   const std::string only = std::getenv("ONLY") ? std::getenv("ONLY") : "";
   for (const auto& [fill, fill_name] : {std::pair{Fill::empty, "empty"}, {Fill::aged, "aged"}, {Fill::shredded, "shredded"}}) {
-    for (const auto& [kind, kind_name] : {std::pair{Kind::powers, "powers"}, {Kind::exact, "exact"}, {Kind::delayed, "delayed"}}) {
+    for (const auto& [kind, kind_name] : {std::pair{Kind::powers, "powers"}, {Kind::exact, "exact"}, {Kind::delayed, "delayed"},
+                                         {Kind::fallocate2, "fallocate2"}}) {
       if (!only.empty() && only != std::string(fill_name) + "-" + kind_name) continue;
       for (const auto& p : policies) {
         Policy policy;
@@ -187,7 +224,7 @@ int main(int argc, char** argv) {
           for (const auto d : done) pairs += d;
           const double used = cpu_seconds() - cpu;
           const Stats st = w->a->stats();
-          fmt::print("{:<10} {:<9} {:<18} {:>7} {:>12.0f} {:>10.1f} {:>10.1f} {:>9} {:>9}\n", fill_name, kind_name,
+          fmt::print("{:<10} {:<11} {:<18} {:>7} {:>12.0f} {:>10.1f} {:>10.1f} {:>9} {:>9}\n", fill_name, kind_name,
                      p.name, n, static_cast<double>(pairs) / wall, wall * 1e9 / static_cast<double>(pairs),
                      used * 1e9 / static_cast<double>(pairs), st.group_locks.contended, st.busy_skips);
           std::fflush(stdout);
