@@ -8,6 +8,11 @@
 namespace e4::trace {
 namespace {
 
+/// Clusters the kernel got; 0 if it got nothing.
+std::uint32_t kernel_len(const RequestRecord& r) {
+  return r.end == RequestRecord::End::done ? r.result.req.len : 0;
+}
+
 std::uint32_t printed_broken(std::uint16_t order) { return order == 0 ? 0 : 1U << std::min<unsigned>(order, 31); }
 
 bool same_position(const Chunk& c, const alloc::Position& p) {
@@ -50,7 +55,7 @@ void Tally::add(const Tally& t) {
 }
 
 Comparer::Comparer(alloc::Allocator& allocator, Mode mode, bool want_groups)
-    : allocator_(allocator), mode_(mode), want_groups_(want_groups) {}
+    : allocator_(allocator), mode_(mode), want_groups_(want_groups), free_run_(allocator) {}
 
 std::uint64_t Comparer::cluster_of(Blk block) const {
   const alloc::Geometry& g = allocator_.geometry();
@@ -127,14 +132,19 @@ void Comparer::count(const RequestRecord& r, alloc::Status status, const alloc::
     ++t.all_fields;
 }
 
+/// Free run: our choice stays, and what the trace says of the kernel's blocks is translated to ours.
+void Comparer::adopt(const RequestRecord& r, const alloc::Outcome& o) {
+  free_run_.adopt(r.ready, o, r.result.req.block, kernel_len(r));
+}
+
 Result<void> Comparer::decide(RequestRecord& r) {
   in_flight_.erase(r.request.pid);
   log_.clear();
   alloc::Outcome o;
   alloc::Status status = alloc::Status::ok;
   if (mode_ == Mode::free_run) {
-    translate(r.ready);
-    if (take_ahead(r, status, o)) {
+    free_run_.translate(r.ready);
+    if (free_run_.take_ahead(r.ready, kernel_len(r), o)) {
       const bool same = matches(r, status, o);
       count(r, status, o, same);
       if (!same) differ(r, status, o);
@@ -237,19 +247,22 @@ Result<void> Comparer::free(const Freed& f) {
     allocator_.discard_inode(f.ino);
     ++result_.pa_count_differs;
   }
-  if (mode_ == Mode::free_run && !translation_.empty()) return free_ours(f);
   alloc::FreeRequest how;
   how.ino = f.ino;
   how.flags = f.flags;
   how.tid = f.tid;
   how.cpu = f.event->cpu;
+  if (mode_ == Mode::free_run && free_run_.moved()) {
+    free_run_.free(f.group, f.start, f.len, how);
+    return {};
+  }
   if (!allocator_.free_clusters(f.group, f.start, f.len, how)) ++result_.free_errors;
   return {};
 }
 
 void Comparer::discard_inode(Ino ino, std::uint32_t expected) {
   if (allocator_.discard_inode(ino) != expected) ++result_.pa_count_differs;
-  if (!ahead_of_.empty()) drop_ahead(ino);
+  if (mode_ == Mode::free_run) free_run_.drop_ahead(ino);
 }
 
 void Comparer::inode_allocated(Ino ino, std::uint32_t) {
@@ -307,6 +320,7 @@ CompareResult& Comparer::finish() {
   result_.total = {};
   for (const auto& [name, kinds] : result_.phases)
     for (const Tally& t : kinds) result_.total.add(t);
+  result_.free_errors += free_run_.free_errors();
   if (player_ != nullptr) result_.missed_sizes = player_->sizes().missed();
   return result_;
 }

@@ -13,7 +13,7 @@
 
 #include "alloc/allocator.h"
 #include "trace/player.h"
-#include "trace/translation.h"
+#include "trace/free_run.h"
 
 namespace e4::trace {
 
@@ -142,11 +142,6 @@ class Comparer final : public Target {
   bool try_request(RequestRecord& r, const alloc::Request& q);
   void resync(RequestRecord& r);
   void adopt(const RequestRecord& r, const alloc::Outcome& o);
-  void translate(alloc::Request& q) const;
-  void catch_up(const RequestRecord& r, alloc::Request q, const alloc::Outcome& o);
-  bool take_ahead(const RequestRecord& r, alloc::Status& status, alloc::Outcome& o);
-  void drop_ahead(Ino ino);
-  Result<void> free_ours(const Freed& freed);
   std::vector<Activity> others(const RequestRecord& r) const;
   Tally& row(const RequestRecord& r);
 
@@ -159,14 +154,7 @@ class Comparer final : public Target {
   bool hidden_ = false;           // free run: a preallocation differed where the blocks were the same
   std::uint64_t lost_ = 0;
   CompareResult result_;
-  Translation translation_;
-  /// Free run: what one of our requests got beyond the kernel's; its caller comes again for it.
-  struct Ahead {
-    Lblk lblk;
-    Blk block;
-    std::uint32_t len;  // clusters
-  };
-  std::unordered_map<Ino, Ahead> ahead_of_;
+  FreeRun free_run_;
   std::deque<Activity> recent_;
   bool returning_ = false;        // between run_stats and end_commit
   std::uint64_t trims_ = 0;       // discards started

@@ -70,17 +70,17 @@ bool FreeRun::take_ahead(const alloc::Request& asked, std::uint32_t kernel_len, 
     drop_ahead(asked.ino);
     return false;
   }
-  Ahead& a = it->second;
   got = {};
   got.status = alloc::Status::ok;
-  got.from_prealloc = true;
-  got.block = a.block;
-  got.len = std::min({a.len_clusters, asked.len_clusters, kernel_len});
+  got.block = it->second.block;
+  got.len = std::min(it->second.len_clusters, asked.len_clusters);
   const auto bits = allocator_.geometry().cluster_bits;
-  a.lblk += got.len << bits;
-  a.block += std::uint64_t{got.len} << bits;
-  a.len_clusters -= got.len;
-  if (a.len_clusters == 0) ahead_.erase(it);
+  const Ahead rest{0, it->second.block + (std::uint64_t{got.len} << bits), it->second.len_clusters - got.len};
+  ahead_.erase(it);
+  if (rest.len_clusters != 0) {  // more than even this request asks for: nobody comes for it
+    ahead_[asked.ino] = rest;
+    drop_ahead(asked.ino);
+  }
   return true;
 }
 

@@ -38,6 +38,9 @@ class FreeRun {
   void adopt(const alloc::Request& asked, const alloc::Outcome& got, Blk kernel_block, std::uint32_t kernel_len,
              std::vector<Chunk>* chunks = nullptr);
 
+  /// Gives back what an inode got ahead and nobody came for; its preallocations go with it.
+  void drop_ahead(Ino ino);
+
   /// Frees our blocks for the kernel's clusters [start, start + len) of a group.
   void free(GroupNo group, std::uint32_t start, std::uint32_t len, const alloc::FreeRequest& how);
 
@@ -50,8 +53,6 @@ class FreeRun {
   [[nodiscard]] Blk block_of(std::uint64_t cluster) const;
   void catch_up(alloc::Request asked, const alloc::Outcome& first, std::uint64_t kernel, std::uint32_t kernel_len,
                 std::vector<Chunk>* chunks);
-
-  void drop_ahead(Ino ino);
 
   struct Ahead {
     Lblk lblk;
